@@ -1,0 +1,27 @@
+// The one threading runtime. OpenMP underneath, because oneDNN uses it too and two pools would fight.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+namespace tern {
+
+int num_threads();
+void set_num_threads(int n);  // this thread's limit for the loops it starts; n >= 1
+bool in_parallel_region();
+
+// Calls body(context, begin, end) on disjoint ranges that cover [begin, end); ranges are at least `grain` long.
+void parallel_for(int64_t begin, int64_t end, int64_t grain, void* context,
+                  void (*body)(void*, int64_t, int64_t));
+
+template <class F>
+void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
+  if (end - begin <= grain || num_threads() == 1) {
+    if (end > begin) f(begin, end);
+    return;
+  }
+  parallel_for(begin, end, grain, &f, [](void* context, int64_t from, int64_t to) {
+    (*static_cast<std::remove_reference_t<F>*>(context))(from, to);
+  });
+}
+
+}  // namespace tern
