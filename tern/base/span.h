@@ -15,14 +15,13 @@ class Span {
   template <size_t N>
   constexpr Span(T (&array)[N]) : data_(array), size_(N) {}
   // Borrows the list: valid until the end of the full expression, as for any argument.
-  constexpr Span(std::initializer_list<std::remove_const_t<T>> list)
-    requires std::is_const_v<T>
+  constexpr Span(std::initializer_list<std::remove_const_t<T>> list) requires std::is_const_v<T>
       : data_(list.begin()), size_(list.size()) {}
   template <class C>
-    requires requires(C& c) {
-      { c.data() } -> std::convertible_to<T*>;
-      c.size();
-    }
+  requires requires(C& c) {
+    { c.data() } -> std::convertible_to<T*>;
+    c.size();
+  }
   constexpr Span(C&& c) : data_(c.data()), size_(c.size()) {}
 
   constexpr T* data() const { return data_; }
