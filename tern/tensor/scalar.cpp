@@ -1,0 +1,112 @@
+#include "tern/tensor/scalar.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "tern/base/format.h"
+
+namespace tern {
+
+int64_t Scalar::to_int() const {
+  switch (kind_) {
+    case Kind::float_: return static_cast<int64_t>(float_);
+    case Kind::complex_:
+      if (imag_ != 0) fail("value cannot be converted to type int64_t without overflow");
+      return static_cast<int64_t>(float_);
+    default: return int_.guard_int(Loc{});
+  }
+}
+
+double Scalar::to_double() const {
+  switch (kind_) {
+    case Kind::float_: return float_;
+    case Kind::complex_:
+      if (imag_ != 0) fail("value cannot be converted to type double without overflow");
+      return float_;
+    default: return static_cast<double>(int_.guard_int(Loc{}));
+  }
+}
+
+bool Scalar::to_bool() const {
+  switch (kind_) {
+    case Kind::float_: return float_ != 0;
+    case Kind::complex_: return float_ != 0 || imag_ != 0;
+    default: return int_.guard_int(Loc{}) != 0;
+  }
+}
+
+std::complex<double> Scalar::to_complex() const {
+  if (kind_ == Kind::complex_) return {float_, imag_};
+  return {to_double(), 0};
+}
+
+DType Scalar::dtype() const {
+  switch (kind_) {
+    case Kind::float_: return default_dtype();
+    case Kind::complex_: return tern::to_complex(default_dtype());
+    case Kind::bool_: return kBool;
+    default: return kLong;
+  }
+}
+
+bool Scalar::equals(double v) const {
+  if (is_symbolic()) return surely_eq(int_, static_cast<int64_t>(v));
+  if (kind_ == Kind::complex_) return float_ == v && imag_ == 0;
+  return to_double() == v;
+}
+
+std::string Scalar::str() const {
+  switch (kind_) {
+    case Kind::float_: return python_float(float_);
+    case Kind::bool_: return int_.as_int() ? "True" : "False";
+    case Kind::complex_:
+      return fmt::format("({}{}{}j)", python_float(float_), std::signbit(imag_) ? "" : "+", python_float(imag_));
+    default: return int_.str();
+  }
+}
+
+namespace {
+template <class F>
+Scalar combine(const Scalar& a, const Scalar& b, F f) {
+  if (a.is_complex() || b.is_complex()) return f(a.to_complex(), b.to_complex());
+  if (a.is_float() || b.is_float()) return f(a.to_double(), b.to_double());
+  SymInt x = a.is_int() ? a.sym() : SymInt(a.to_bool()), y = b.is_int() ? b.sym() : SymInt(b.to_bool());
+  return f(x, y);
+}
+}  // namespace
+
+Scalar operator-(const Scalar& a) { return Scalar(-1) * a; }
+Scalar operator+(const Scalar& a, const Scalar& b) {
+  return combine(a, b, [](auto x, auto y) { return Scalar(x + y); });
+}
+Scalar operator-(const Scalar& a, const Scalar& b) {
+  return combine(a, b, [](auto x, auto y) { return Scalar(x - y); });
+}
+Scalar operator*(const Scalar& a, const Scalar& b) {
+  return combine(a, b, [](auto x, auto y) { return Scalar(x * y); });
+}
+Scalar operator/(const Scalar& a, const Scalar& b) {
+  if (a.is_complex() || b.is_complex()) return a.to_complex() / b.to_complex();
+  return a.to_double() / b.to_double();
+}
+
+std::string python_float(double v) {
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
+  char digits[40];
+  auto end = std::to_chars(digits, digits + sizeof digits, v, std::chars_format::scientific).ptr;
+  std::string_view text(digits, end - digits);
+  size_t e = text.find('e');
+  int exponent = 0;
+  const char* at = text.data() + e + 1;
+  if (*at == '+') ++at;
+  std::from_chars(at, end, exponent);
+  // Python's repr: scientific below 1e-4 and from 1e16 on.
+  if (exponent < -4 || exponent >= 16)
+    return fmt::format("{}e{}{:02}", text.substr(0, e), exponent < 0 ? "-" : "+", std::abs(exponent));
+  end = std::to_chars(digits, digits + sizeof digits, v, std::chars_format::fixed).ptr;
+  std::string fixed(digits, end);
+  return fixed.find('.') == std::string::npos ? fixed + ".0" : fixed;
+}
+
+}  // namespace tern
