@@ -1,0 +1,100 @@
+// Op: an operator as the house sees it: one row with its schema, its functions and its relatives.
+#pragma once
+#include <atomic>
+
+#include "tern/dispatch/schema.h"
+#include "tern/tensor/arg.h"
+
+namespace tern {
+
+// What a shape rule says about one output.
+struct Shape {
+  Dims sizes;
+  DType dtype = kFloat;
+  Dims strides = {};  // empty: row-major
+  Device device = kCPU;
+
+  Shape() = default;
+  Shape(Dims s, DType d) : sizes(std::move(s)), dtype(d) {}
+  Shape(Span<const SymInt> s, DType d) : sizes(s), dtype(d) {}
+  Shape(Dims s, DType d, Dims st) : sizes(std::move(s)), dtype(d), strides(std::move(st)) {}
+};
+using Shapes = std::vector<Shape>;
+
+// The outputs a kernel writes into.
+using Out = Span<const Tensor>;
+
+struct Op;
+struct GradContext;
+using ShapeFn = void (*)(const Arg* args, Shapes& shapes);
+using KernelFn = void (*)(const Arg* args, Out out);
+using CallFn = void (*)(const Arg* args, Value* results);  // views, dynamic operators, composite bodies
+using GradFn = void (*)(GradContext& context);
+using ParamsFn = void (*)(const Arg* args, void* params);  // pointwise: numbers for the loop (kernels::Params)
+
+enum OpFlag : uint32_t {
+  op_pointwise = 1,     // the generic rule and engine serve it
+  op_float = 2,         // integers become the default float
+  op_bool = 4,          // the result is bool
+  op_view = 8,          // the result is a view of the first argument
+  op_dynamic = 16,      // the kernel allocates: the size depends on the data
+  op_core = 32,         // core ATen: run_decompositions keeps it
+  op_random = 64,       // draws from a generator: never folded, merged or removed by common-subexpression passes
+  op_inplace = 128,     // derived or written: mutates its first argument and returns it
+  op_out = 256,         // derived: writes into `out`
+  op_composite = 512,   // no kernel: the body expands
+  op_no_grad = 1024,    // the result never has history (comparisons, argmax)
+  op_user = 2048,       // defined at run time
+  op_impure = 4096,     // has an effect besides its results: never removed
+  op_same_shape = 8192, // the rule: one output like the first argument
+};
+
+// Rows are constinit; the schema is parsed when first asked for.
+struct Op {
+  const char* text;                 // the schema as written, without namespace for aten
+  uint32_t flags = 0;
+  ShapeFn shape = nullptr;
+  KernelFn kernel = nullptr;
+  CallFn call = nullptr;            // @view and @dynamic: does the whole work
+  CallFn body = nullptr;            // decomposition
+  GradFn grad = nullptr;
+  CallFn inverse = nullptr;         // @view: (base, result, args...) -> new base
+  ParamsFn params = nullptr;
+  const char* loop = nullptr;       // pointwise: the name kernels::find_loop knows
+  uint64_t saves_args = 0;          // which arguments backward needs whole
+  uint64_t saves_meta = 0;          // which it needs only the shape and dtype of
+  uint32_t saves_results = 0;
+  uint64_t differentiable = 0;      // arguments that have a formula
+  const Op* functional = nullptr;   // of an in-place or out variant
+  const Op* inplace = nullptr;      // of a functional operator
+  const Op* out_variant = nullptr;
+  const char* onnx = nullptr;       // lowering rules: lines of "Op(args) if condition"
+  const char* where = "";           // "activation.ops:12"
+
+  mutable std::atomic<const Schema*> parsed{nullptr};
+  mutable std::atomic<void*> loops{nullptr};  // pointwise: resolved loops by dtype
+
+  const Schema& schema() const {
+    const Schema* s = parsed.load(std::memory_order_acquire);
+    return s ? *s : parse();
+  }
+  bool is(uint32_t flag) const { return flags & flag; }
+  Symbol name() const { return schema().name; }
+  std::string qualified() const { return schema().qualified(); }
+
+ private:
+  const Schema& parse() const;
+};
+
+// The table of all operators. Look-ups are hashed and thread-safe.
+const Op* find_op(Symbol name, Symbol overload = {});     // "aten::add", "Tensor"; nullptr if absent
+const Op* find_op(std::string_view qualified);            // "aten::add.Tensor"
+const std::vector<const Op*>& overloads(Symbol name);     // in declaration order; empty if unknown
+std::vector<const Op*> all_ops();
+const Op& get_op(std::string_view qualified);             // throws not_supported, with the nearest names
+
+// A user's operator. Functions may hold state; they are kept for the life of the process.
+struct Definition;
+const Op& define(std::string_view schema, const Definition& definition);
+
+}  // namespace tern
