@@ -123,14 +123,4 @@ const Op& resolve(Span<const Op* const> candidates, Span<const Value> positional
 // The autograd rung (autograd/autograd.cpp).
 void autograd_call(const Op& op, const Arg* args, Value* results);
 
-struct Definition {
-  // Each is optional except that an operator needs a kernel or a body.
-  std::shared_ptr<void> state;
-  void (*shape)(void* state, const Arg* args, Shapes& shapes) = nullptr;
-  void (*kernel)(void* state, const Arg* args, Value* results) = nullptr;  // allocates its results
-  void (*body)(void* state, const Arg* args, Value* results) = nullptr;
-  void (*grad)(void* state, GradContext& context) = nullptr;
-  std::string onnx;  // "CustomOp(x)" in domain::Name(args) form, as in the .ops files
-};
-
 }  // namespace tern

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 
+#include "tern/base/function.h"
 #include "tern/dispatch/schema.h"
 #include "tern/tensor/arg.h"
 
@@ -26,9 +27,10 @@ using Out = Span<const Tensor>;
 
 struct Op;
 struct GradContext;
-using ShapeFn = void (*)(const Arg* args, Shapes& shapes);
-using KernelFn = void (*)(const Arg* args, Out out);
-using CallFn = void (*)(const Arg* args, Value* results);  // views, dynamic operators, composite bodies
+struct Definition;
+using ShapeFn = void (*)(const Op& op, const Arg* args, Shapes& shapes);
+using KernelFn = void (*)(const Op& op, const Arg* args, Out out);
+using CallFn = void (*)(const Op& op, const Arg* args, Value* results);  // views, dynamic operators, bodies
 using GradFn = void (*)(GradContext& context);
 using ParamsFn = void (*)(const Arg* args, void* params);  // pointwise: numbers for the loop (kernels::Params)
 
@@ -53,6 +55,8 @@ enum OpFlag : uint32_t {
 struct Op {
   const char* text;                 // the schema as written, without namespace for aten
   uint32_t flags = 0;
+  uint8_t arity = 0;                // schema arguments
+  uint8_t results = 1;              // schema returns
   ShapeFn shape = nullptr;
   KernelFn kernel = nullptr;
   CallFn call = nullptr;            // @view and @dynamic: does the whole work
@@ -70,6 +74,7 @@ struct Op {
   const Op* out_variant = nullptr;
   const char* onnx = nullptr;       // lowering rules: lines of "Op(args) if condition"
   const char* where = "";           // "activation.ops:12"
+  const Definition* definition = nullptr;  // of a user's operator
 
   mutable std::atomic<const Schema*> parsed{nullptr};
   mutable std::atomic<void*> loops{nullptr};  // pointwise: resolved loops by dtype
@@ -93,8 +98,15 @@ const std::vector<const Op*>& overloads(Symbol name);     // in declaration orde
 std::vector<const Op*> all_ops();
 const Op& get_op(std::string_view qualified);             // throws not_supported, with the nearest names
 
-// A user's operator. Functions may hold state; they are kept for the life of the process.
-struct Definition;
-const Op& define(std::string_view schema, const Definition& definition);
+// A user's operator: the same Op, filled in at run time and kept for the life of the process. It needs a kernel or a body;
+// without a shape rule it cannot be exported, without a gradient it ends history. Throws when the name is taken.
+struct Definition {
+  Function<Shapes(const Arg* args)> shape = {};
+  Function<void(const Arg* args, Value* results)> kernel = {};  // allocates its results
+  Function<void(const Arg* args, Value* results)> body = {};    // in terms of other operators
+  Function<void(GradContext& context)> grad = {};
+  std::string onnx = {};                                        // as in the .ops files: "my.domain::Foo(x)"
+};
+const Op& define(std::string_view schema, Definition definition);
 
 }  // namespace tern

@@ -1,0 +1,148 @@
+#include "tern/dispatch/op.h"
+
+#include <algorithm>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "tern/base/format.h"
+#include "tern/dispatch/registry.h"
+
+namespace tern {
+namespace {
+
+struct Registry {
+  std::shared_mutex mutex;
+  std::unordered_map<Symbol, std::vector<const Op*>> by_name;
+  std::vector<const Op*> all;
+
+  Registry() {
+    for (OpTable table : op_tables())
+      for (const Op& op : table) add(op);
+  }
+  void add(const Op& op) {
+    // The name is cut from the text so that start-up parses no schema.
+    std::string_view text = op.text;
+    size_t end = text.find('(');
+    std::string_view full = text.substr(0, end);
+    std::string_view name = full.substr(0, full.find('.'));
+    Symbol symbol = name.find("::") == std::string_view::npos ? Symbol("aten::" + std::string(name)) : Symbol(name);
+    by_name[symbol].push_back(&op);
+    all.push_back(&op);
+  }
+};
+Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+std::string_view overload_of(const Op& op) {
+  std::string_view full = std::string_view(op.text).substr(0, std::string_view(op.text).find('('));
+  size_t dot = full.find('.');
+  return dot == std::string_view::npos ? "" : full.substr(dot + 1);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t up = row[j];
+      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+const Schema& Op::parse() const {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (const Schema* s = parsed.load(std::memory_order_acquire)) return *s;
+  auto* s = new Schema(parse_schema(text));
+  parsed.store(s, std::memory_order_release);
+  return *s;
+}
+
+const std::vector<const Op*>& overloads(Symbol name) {
+  static const std::vector<const Op*> none;
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  auto it = r.by_name.find(name);
+  return it == r.by_name.end() ? none : it->second;
+}
+
+const Op* find_op(Symbol name, Symbol overload) {
+  for (const Op* op : overloads(name))
+    if (overload_of(*op) == overload.view()) return op;
+  return nullptr;
+}
+
+const Op* find_op(std::string_view qualified) {
+  size_t start = qualified.find("::");
+  size_t dot = qualified.find('.', start == std::string_view::npos ? 0 : start);
+  std::string name(qualified.substr(0, dot));
+  if (start == std::string_view::npos) name = "aten::" + name;
+  std::string_view overload = dot == std::string_view::npos ? "" : qualified.substr(dot + 1);
+  return find_op(Symbol(name), overload == "default" ? Symbol() : Symbol(overload));
+}
+
+std::vector<const Op*> all_ops() {
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  return r.all;
+}
+
+const Op& get_op(std::string_view qualified) {
+  if (const Op* op = find_op(qualified)) return *op;
+  std::pair<size_t, std::string> best{4, ""};
+  for (const Op* op : all_ops()) {
+    std::string name = op->qualified();
+    best = std::min(best, {edit_distance(name, qualified), name});
+  }
+  failf(ErrorKind::not_supported, "Tern has no operator {}{}", qualified,
+        best.second.empty() ? "" : fmt::format("; did you mean {}?", best.second));
+}
+
+const Op& define(std::string_view schema, Definition definition) {
+  Schema parsed = parse_schema(schema);
+  if (find_op(parsed.name, parsed.overload))
+    failf(ErrorKind::value, "define: the operator {} exists already", parsed.qualified());
+  if (!definition.kernel && !definition.body)
+    failf(ErrorKind::value, "define: {} needs a kernel or a body", parsed.qualified());
+  auto* kept = new Definition(std::move(definition));
+  auto* text = new std::string(schema);
+  auto* op = new Op{.text = text->c_str()};
+  op->flags = op_user;
+  op->arity = static_cast<uint8_t>(parsed.args.size());
+  op->results = static_cast<uint8_t>(parsed.returns.size());
+  op->definition = kept;
+  if (kept->shape)
+    op->shape = [](const Op& o, const Arg* args, Shapes& shapes) { shapes = o.definition->shape(args); };
+  if (kept->kernel) {
+    op->flags |= op_dynamic;
+    op->call = [](const Op& o, const Arg* args, Value* results) { o.definition->kernel(args, results); };
+  }
+  if (kept->body) {
+    op->body = [](const Op& o, const Arg* args, Value* results) { o.definition->body(args, results); };
+    if (!kept->kernel) op->flags |= op_composite;
+  }
+  for (size_t i = 0; i < parsed.args.size(); ++i) {
+    if (kept->grad && parsed.args[i].type.base == BaseType::tensor) op->differentiable |= uint64_t{1} << i;
+    op->saves_args |= kept->grad ? uint64_t{1} << i : 0;
+  }
+  if (kept->grad) op->saves_results = (1u << parsed.returns.size()) - 1;
+  if (!kept->onnx.empty()) op->onnx = kept->onnx.c_str();
+  op->where = "define()";
+  op->parsed = new Schema(std::move(parsed));
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  r.add(*op);
+  return *op;
+}
+
+}  // namespace tern
