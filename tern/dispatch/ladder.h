@@ -113,7 +113,6 @@ class Bound {
  private:
   struct Room;
   Room* room_;
-  alignas(16) unsigned char place_[512];
 };
 // Whether the values fit the schema, for choosing an overload.
 bool matches(const Schema& schema, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords);

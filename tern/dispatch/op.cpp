@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/grad_context.h"
 #include "tern/dispatch/registry.h"
 
 namespace tern {
@@ -13,7 +14,7 @@ namespace {
 
 struct Registry {
   std::shared_mutex mutex;
-  std::unordered_map<Symbol, std::vector<const Op*>> by_name;
+  std::unordered_map<Symbol, const std::vector<const Op*>*> by_name;  // lists never change: readers keep references
   std::vector<const Op*> all;
 
   Registry() {
@@ -27,7 +28,10 @@ struct Registry {
     std::string_view full = text.substr(0, end);
     std::string_view name = full.substr(0, full.find('.'));
     Symbol symbol = name.find("::") == std::string_view::npos ? Symbol("aten::" + std::string(name)) : Symbol(name);
-    by_name[symbol].push_back(&op);
+    const std::vector<const Op*>*& list = by_name[symbol];
+    auto* longer = list ? new std::vector<const Op*>(*list) : new std::vector<const Op*>;
+    longer->push_back(&op);
+    list = longer;
     all.push_back(&op);
   }
 };
@@ -73,7 +77,7 @@ const std::vector<const Op*>& overloads(Symbol name) {
   Registry& r = registry();
   std::shared_lock lock(r.mutex);
   auto it = r.by_name.find(name);
-  return it == r.by_name.end() ? none : it->second;
+  return it == r.by_name.end() ? none : *it->second;
 }
 
 const Op* find_op(Symbol name, Symbol overload) {
@@ -135,6 +139,7 @@ const Op& define(std::string_view schema, Definition definition) {
     if (kept->grad && parsed.args[i].type.base == BaseType::tensor) op->differentiable |= uint64_t{1} << i;
     op->saves_args |= kept->grad ? uint64_t{1} << i : 0;
   }
+  if (kept->grad) op->grad = [](GradContext& c) { c.op.definition->grad(c); };
   if (kept->grad) op->saves_results = (1u << parsed.returns.size()) - 1;
   if (!kept->onnx.empty()) op->onnx = kept->onnx.c_str();
   op->where = "define()";

@@ -49,6 +49,9 @@ enum OpFlag : uint32_t {
   op_user = 2048,       // defined at run time
   op_impure = 4096,     // has an effect besides its results: never removed
   op_same_shape = 8192, // the rule: one output like the first argument
+  op_real = 1 << 14,    // pointwise: a complex input gives a real result (abs, angle)
+  op_condition = 1 << 15,  // pointwise: the first argument is a condition and does not take part in promotion (where)
+  op_scalars = 1 << 16,    // pointwise: Scalar arguments take part in promotion as numbers (pow, clamp)
 };
 
 // Rows are constinit; the schema is parsed when first asked for.

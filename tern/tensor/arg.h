@@ -93,4 +93,9 @@ struct Arg {
 };
 static_assert(sizeof(Arg) == 16);
 
+// A generator as a Value.
+struct GeneratorBox : Box {
+  Generator generator;
+};
+
 }  // namespace tern

@@ -1,0 +1,240 @@
+#include "tern/dispatch/ladder.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "tern/base/format.h"
+#include "tern/dispatch/pointwise.h"
+
+namespace tern {
+namespace {
+
+// Every rung that one of the tensors asks for.
+inline uint8_t rungs_of(const Op& op, const Arg* args) {
+  uint8_t bits = 0;
+  for (const Arg *a = args, *end = args + op.arity; a != end; ++a) {
+    if (a->kind == ArgKind::tensor) {
+      if (const TensorBody* b = a->tensor_ptr->body()) bits |= b->rungs;
+    } else if (a->kind == ArgKind::tensors) {
+      for (const Tensor& t : a->tensors())
+        if (t.defined()) bits |= t->rungs;
+    }
+  }
+  return bits;
+}
+
+void climb(const Op& op, const Arg* args, Value* results, uint8_t bits);
+
+}  // namespace
+
+void call(const Op& op, const Arg* args, Value* results) {
+  const ThreadState& state = thread_state;
+  uint8_t bits = (rungs_of(op, args) | state.active) & ~state.excluded;
+  if (bits == 0 && !op.is(op_composite)) return run_kernel(op, args, results);
+  climb(op, args, results, bits);
+}
+
+Tensor call1(const Op& op, const Arg* args) {
+  Value result;
+  call(op, args, &result);
+  return result.take_tensor();
+}
+
+namespace {
+
+void climb(const Op& op, const Arg* args, Value* results, uint8_t bits) {
+  ThreadState& state = thread_state;
+  if (bits & rung_record) return state.modes[0]->call(op, args, results);
+  if (op.is(op_composite)) return op.body(op, args, results);
+  if (bits & rung_autograd) return autograd_call(op, args, results);
+  if (bits & rung_functional) {
+    if (!state.modes[2]) fail("a tensor of a functional capture was used outside of it");
+    return state.modes[2]->call(op, args, results);
+  }
+  if ((bits & rung_core) && state.modes[3]) return state.modes[3]->call(op, args, results);
+  run_kernel(op, args, results);
+}
+
+constexpr uint8_t rung_and_above(Rung rung) { return static_cast<uint8_t>(rung | (rung - 1)); }
+
+}  // namespace
+
+void descend(Rung from, const Op& op, const Arg* args, Value* results) {
+  Exclude passed(rung_and_above(from));
+  call(op, args, results);
+}
+
+SymInt Mode::size(const Tensor& t, int64_t d, Loc) { return t->sizes[d]; }
+std::optional<Scalar> Mode::item(const Tensor&, Loc) { return std::nullopt; }
+
+SymInt recorded_size(const Tensor& t, int64_t d, Loc loc) {
+  Mode* mode = thread_state.modes[0];
+  if (!mode || (thread_state.excluded & rung_record)) return t->sizes[d];
+  return mode->size(t, d, loc);
+}
+
+Mount::Mount(Rung rung, Mode& mode, bool record_sizes) : saved_(thread_state) {
+  int slot = std::countr_zero(static_cast<unsigned>(rung));
+  mode.below = thread_state.modes[slot];
+  thread_state.modes[slot] = &mode;
+  thread_state.active |= rung;
+  thread_state.sizes_recorded |= record_sizes;
+}
+Mount::~Mount() { thread_state = saved_; }
+
+// ---- the kernel end ----
+
+namespace {
+
+bool any_fake(const Op& op, const Arg* args) {
+  if (thread_state.active & ~thread_state.excluded & rung_fake) return true;
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind == ArgKind::tensor) {
+      const Tensor& t = *args[i].tensor_ptr;
+      if (t.defined() && t.is_fake() && !t->wrapped_number) return true;
+    } else if (args[i].kind == ArgKind::tensors) {
+      for (const Tensor& t : args[i].tensors())
+        if (t.defined() && t.is_fake() && !t->wrapped_number) return true;
+    }
+  }
+  return false;
+}
+
+// The device of the first tensor that is not a number or a zero-dim one.
+Device device_of(const Op& op, const Arg* args) {
+  Device found = kCPU;
+  bool any = false;
+  auto look = [&](const Tensor& t) {
+    if (!t.defined() || t->wrapped_number) return;
+    if (!any || (t.dim() > 0 && t.device().type == DeviceType::meta)) found = t.device();
+    any = true;
+  };
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind == ArgKind::tensor) look(*args[i].tensor_ptr);
+    if (args[i].kind == ArgKind::tensors)
+      for (const Tensor& t : args[i].tensors()) look(t);
+    if (args[i].kind == ArgKind::device) return args[i].device();
+  }
+  return found;
+}
+
+Tensor allocate(const Shape& s, Device device, bool fake) {
+  if (s.strides.empty()) return make_tensor(s.sizes, s.dtype, device, fake);
+  return make_tensor(s.sizes, s.strides, s.dtype, device, fake);
+}
+
+bool same_sizes(Span<const SymInt> a, Span<const SymInt> b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(a[i] == b[i])) return false;
+  return true;
+}
+
+void rule(const Op& op, const Arg* args, Shapes& shapes) {
+  if (op.is(op_pointwise)) {
+    shapes.push_back(pointwise_shape(op, args));
+  } else if (op.shape) {
+    op.shape(op, args, shapes);
+  } else if (op.is(op_same_shape)) {
+    const Tensor& self = args[0].tensor();
+    shapes.push_back(like(self));
+  } else {
+    failf(ErrorKind::not_supported, "{}: has no shape rule, so it cannot run on fake or meta tensors", op.qualified());
+  }
+}
+
+void run_inplace(const Op& op, const Arg* args, Value* results) {
+  const Op& base = *op.functional;
+  const Tensor& self = args[0].tensor();
+  std::string name = op.schema().name.str();
+  if (!self.defined()) failf("{}: the tensor is undefined", name);
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (self.strides()[d].is_int() && self.strides()[d].as_int() == 0 && self.sizes()[d] > 1)
+      fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+           "Please clone() the tensor before performing the operation.");
+  Shapes shapes;
+  rule(base, args, shapes);
+  if (!same_sizes(shapes[0].sizes, self.sizes()))
+    failf("output with shape {} doesn't match the broadcast shape {}", str(self.sizes()), str(shapes[0].sizes));
+  if (!can_cast(shapes[0].dtype, self.dtype()))
+    failf("result type {} can't be cast to the desired output type {}", script_name(shapes[0].dtype),
+          script_name(self.dtype()));
+  if (!self.is_fake()) {
+    if (base.is(op_pointwise)) {
+      pointwise_into(base, args, self);
+    } else {
+      // A structured kernel may read its inputs while it writes: into fresh memory, then copied.
+      Tensor result = allocate(shapes[0], self.device(), false);
+      base.kernel(base, args, Out(&result, 1));
+      copy_elements(result, self);
+    }
+  }
+  ++self.storage()->version;
+  results[0] = Value(self);
+}
+
+void run_out(const Op& op, const Arg* args, Value* results) {
+  const Op& base = *op.functional;
+  Shapes shapes;
+  rule(base, args, shapes);
+  std::vector<Tensor> fresh;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const Tensor& out = args[base.arity + i].tensor();
+    if (!out.defined()) failf("{}: out= is undefined", op.qualified());
+    if (out.requires_grad() && thread_state.grad_enabled)
+      failf("{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad.",
+            base.schema().name.str());
+    if (!can_cast(shapes[i].dtype, out.dtype()))
+      failf("result type {} can't be cast to the desired output type {}", script_name(shapes[i].dtype),
+            script_name(out.dtype()));
+    if (!same_sizes(shapes[i].sizes, out.sizes())) resize_output(out, shapes[i].sizes);
+    if (base.is(op_pointwise)) {
+      if (!out.is_fake()) pointwise_into(base, args, out);
+    } else {
+      fresh.push_back(allocate(shapes[i], out.device(), out.is_fake()));
+    }
+    ++out.storage()->version;
+    results[i] = Value(out);
+  }
+  if (!fresh.empty() && !fresh[0].is_fake()) {
+    base.kernel(base, args, Out(fresh.data(), fresh.size()));
+    for (size_t i = 0; i < fresh.size(); ++i) copy_elements(fresh[i], args[base.arity + i].tensor());
+  }
+}
+
+}  // namespace
+
+void run_kernel(const Op& op, const Arg* args, Value* results) {
+  if (op.is(op_pointwise) && !op.functional && pointwise_fast(op, args, results)) return;
+  bool fake = any_fake(op, args);
+  if (op.call && !(fake && op.is(op_dynamic))) return op.call(op, args, results);
+  if (op.functional) return op.is(op_inplace) ? run_inplace(op, args, results) : run_out(op, args, results);
+  if (!op.kernel && !op.is(op_pointwise) && !op.is(op_dynamic)) {
+    if (op.body) return op.body(op, args, results);
+    failf(ErrorKind::not_supported, "{}: Tern has no kernel for it", op.qualified());
+  }
+  Shapes shapes;
+  rule(op, args, shapes);
+  Device device = device_of(op, args);
+  if (device.type == DeviceType::meta) fake = true;
+  if (op.is(op_pointwise)) {
+    Tensor result = allocate(shapes[0], device, fake);
+    if (!fake) pointwise_into(op, args, result);
+    results[0] = Value(std::move(result));
+    return;
+  }
+  std::vector<Tensor> out;
+  out.reserve(shapes.size());
+  for (const Shape& s : shapes) out.push_back(allocate(s, device, fake));
+  if (!fake) op.kernel(op, args, Out(out.data(), out.size()));
+  for (size_t i = 0; i < out.size(); ++i) results[i] = Value(std::move(out[i]));
+}
+
+Shapes shapes_of(const Op& op, const Arg* args) {
+  Shapes shapes;
+  rule(op.functional ? *op.functional : op, args, shapes);
+  return shapes;
+}
+
+}  // namespace tern

@@ -1,0 +1,294 @@
+#include "tern/dispatch/pointwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tern/base/format.h"
+#include "tern/kernels/pointwise.h"
+
+namespace tern {
+namespace {
+
+constexpr int max_inputs = 8;
+
+// PyTorch's three ranks of operands, each with the type its members agree on.
+struct Promotion {
+  DType dimensioned = DType::undefined, zero_dim = DType::undefined, number = DType::undefined;
+
+  void add(const Tensor& t) {
+    DType d = t.dtype();
+    if (t->wrapped_number) {
+      // A number brings its category, not its size: a float is the default float, whatever it was made as.
+      if (is_complex(d)) d = to_complex(default_dtype());
+      else if (is_floating(d)) d = default_dtype();
+      number = promote(number, d);
+    } else if (t.dim() > 0) {
+      dimensioned = promote(dimensioned, d);
+    } else {
+      zero_dim = promote(zero_dim, d);
+    }
+  }
+  void add(const Scalar& s) { number = promote(number, s.dtype()); }
+
+  static int category(DType d) { return is_complex(d) ? 3 : is_floating(d) ? 2 : d == kBool ? 0 : 1; }
+  static DType combine(DType higher, DType lower) {
+    if (higher == DType::undefined) return lower;
+    if (lower == DType::undefined) return higher;
+    if (category(higher) >= category(lower)) return higher;
+    // Of a higher category: a complex number keeps the precision of the real tensor it meets.
+    if (is_complex(lower) && is_floating(higher)) return to_complex(higher);
+    return promote(higher, lower);
+  }
+  DType result() const { return combine(combine(dimensioned, zero_dim), number); }
+};
+
+// The type the loop computes with, before narrow floats widen.
+DType input_type(const Op& op, const Arg* args) {
+  Promotion p;
+  for (int i = op.is(op_condition) ? 1 : 0; i < op.arity; ++i) {
+    const Arg& a = args[i];
+    if (a.kind == ArgKind::tensor) {
+      if (a.tensor_ptr->defined()) p.add(*a.tensor_ptr);
+    } else if (op.is(op_scalars) && a.is_number()) {
+      p.add(a.scalar());
+    }
+  }
+  DType d = p.result();
+  if (op.is(op_float) && is_integral(d, true)) d = default_dtype();
+  return d;
+}
+
+DType output_type(const Op& op, DType input) {
+  if (op.is(op_bool)) return kBool;
+  return op.is(op_real) ? to_real(input) : input;
+}
+
+struct Loops {
+  kernels::Loop by_dtype[32] = {};
+  bool known[32] = {};
+};
+
+kernels::Loop loop_of(const Op& op, DType compute) {
+  auto* loops = static_cast<Loops*>(op.loops.load(std::memory_order_acquire));
+  if (!loops) {
+    auto* fresh = new Loops;
+    for (int d = 0; d < 32; ++d) {
+      if (element_size(static_cast<DType>(d)) == 0) continue;
+      fresh->by_dtype[d] = kernels::find_loop(op.loop, static_cast<DType>(d));
+    }
+    void* expected = nullptr;
+    if (op.loops.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) loops = fresh;
+    else {
+      delete fresh;
+      loops = static_cast<Loops*>(expected);
+    }
+  }
+  return loops->by_dtype[static_cast<int>(compute)];
+}
+
+[[noreturn]] void no_loop(const Op& op, DType d) {
+  std::string name = op.schema().name.str();
+  failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name.substr(name.find("::") + 2), script_name(d));
+}
+
+}  // namespace
+
+DType result_type(Span<const Tensor> tensors) {
+  Promotion p;
+  for (const Tensor& t : tensors)
+    if (t.defined()) p.add(t);
+  return p.result();
+}
+
+Dims broadcast_sizes(Span<const SymInt> a, Span<const SymInt> b) {
+  size_t n = std::max(a.size(), b.size());
+  Dims sizes(n, SymInt(1));
+  for (size_t i = 0; i < n; ++i) {
+    SymInt x = i < a.size() ? a[a.size() - 1 - i] : SymInt(1), y = i < b.size() ? b[b.size() - 1 - i] : SymInt(1);
+    SymInt& out = sizes[n - 1 - i];
+    if (x.is_int() && y.is_int()) {
+      if (x.as_int() != y.as_int() && x.as_int() != 1 && y.as_int() != 1)
+        failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x.as_int(),
+              y.as_int(), n - 1 - i);
+      out = x.as_int() == 1 ? y : x;
+    } else if (surely_eq(x, 1)) {
+      out = y;
+    } else if (surely_eq(y, 1) || surely_eq(x, y)) {
+      out = x;
+    } else if (!require_eq(x, y)) {
+      failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x.str(),
+            y.str(), n - 1 - i);
+    } else {
+      out = x.is_int() ? x : y;
+    }
+  }
+  return sizes;
+}
+
+Shape like(const Tensor& t, DType dtype) {
+  Shape s(t.sizes(), dtype == DType::undefined ? t.dtype() : dtype);
+  s.device = t.device();
+  if (t.is_contiguous() || t.dim() == 0) return s;
+  if (t.is_symbolic()) {
+    if (t.is_contiguous(MemoryFormat::channels_last) || t.is_contiguous(MemoryFormat::channels_last_3d))
+      s.strides = Dims(t.strides());
+    return s;
+  }
+  // Dense in some order of dimensions: keep that order.
+  SmallVector<int, 6> order;
+  for (int d = 0; d < t.dim(); ++d) order.push_back(d);
+  const int64_t *sizes = t.int_sizes(), *strides = t.int_strides();
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] < strides[b]; });
+  int64_t step = 1;
+  for (int d : order) {
+    if (sizes[d] != 1 && strides[d] != step) return s;
+    step *= sizes[d];
+  }
+  s.strides = Dims(t.strides());
+  // A dimension of size one keeps a stride that says nothing: give it the dense one.
+  step = 1;
+  for (int d : order) {
+    s.strides[d] = step;
+    step *= sizes[d];
+  }
+  return s;
+}
+
+Shape pointwise_shape(const Op& op, const Arg* args) {
+  Dims sizes;
+  const Tensor* model = nullptr;  // an input of the full size: its order of dimensions is kept
+  bool first = true, differ = false;
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
+    const Tensor& t = *args[i].tensor_ptr;
+    sizes = first ? Dims(t.sizes()) : broadcast_sizes(sizes, t.sizes());
+    first = false;
+  }
+  if (first) failf("{}: expected at least one tensor", op.qualified());
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
+    const Tensor& t = *args[i].tensor_ptr;
+    bool full = t.dim() == static_cast<int64_t>(sizes.size());
+    for (size_t d = 0; full && d < sizes.size(); ++d) full = surely_eq(t.sizes()[d], sizes[d]);
+    if (full && !model) model = &t;
+    else if (full && t.is_contiguous() != model->is_contiguous()) differ = true;
+  }
+  DType dtype = output_type(op, input_type(op, args));
+  if (!model) return Shape(std::move(sizes), dtype);
+  (void)differ;
+  Shape s = like(*model, dtype);
+  s.sizes = std::move(sizes);
+  return s;
+}
+
+bool pointwise_fast(const Op& op, const Arg* args, Value* results) {
+  if (op.flags & (op_condition | op_real | op_scalars)) return false;
+  const void* in[max_inputs];
+  const TensorBody* first = nullptr;
+  int n = 0;
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind != ArgKind::tensor) continue;
+    const TensorBody* b = args[i].tensor_ptr->body();
+    if (!b || n == max_inputs) return false;
+    if (!b->contiguous || b->rungs & rung_fake || b->wrapped_number) return false;
+    if (!first) {
+      first = b;
+    } else {
+      if (b->dtype != first->dtype || b->sizes.size() != first->sizes.size()) return false;
+      for (size_t d = 0; d < b->sizes.size(); ++d)
+        if (b->sizes[d].bits() != first->sizes[d].bits()) return false;
+    }
+    in[n++] = static_cast<char*>(b->storage->data) + b->offset.as_int() * element_size(b->dtype);
+  }
+  if (!first || (thread_state.active & ~thread_state.excluded & rung_fake)) return false;
+  DType d = first->dtype;
+  if (d != kFloat && (compute_dtype(d) != d || (op.is(op_float) && is_integral(d, true)))) return false;
+  kernels::Loop loop = loop_of(op, d);
+  if (!loop) return false;
+  int64_t count = first->numel.as_int();
+  if (count > 16384) return false;  // worth several threads
+  Tensor out = make_tensor(first->sizes, op.is(op_bool) ? kBool : d);
+  if (count) {
+    void* to = out.storage()->data;
+    kernels::Params params;
+    if (op.params) op.params(args, &params);
+    loop(in, &to, count, &params);
+  }
+  results[0] = Value(std::move(out));
+  return true;
+}
+
+void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
+  DType input = input_type(op, args), compute = compute_dtype(input);
+  kernels::Loop loop = loop_of(op, compute);
+  if (!loop) no_loop(op, input);
+  kernels::Params params;
+  if (op.params) op.params(args, &params);
+
+  int ndim = static_cast<int>(out.dim());
+  kernels::Operand inputs[max_inputs];
+  SmallVector<int64_t, 6> strides[max_inputs];
+  DType compute_in[max_inputs];
+  Tensor kept[max_inputs];
+  int n = 0;
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
+    const Tensor& t = *args[i].tensor_ptr;
+    if (n == max_inputs) failf("{}: too many tensors", op.qualified());
+    if (t->wrapped_number && t.is_fake()) kept[n] = tensor(Scalar(t.offset().guard_int()));
+    const Tensor& source = kept[n].defined() ? kept[n] : t;
+    strides[n].resize(ndim, 0);
+    int64_t lead = ndim - source.dim();
+    for (int64_t d = 0; d < source.dim(); ++d)
+      strides[n][lead + d] = source.int_sizes()[d] == 1 && out.int_sizes()[lead + d] != 1 ? 0 : source.int_strides()[d];
+    inputs[n] = {source.data(), source.dtype(), strides[n].data()};
+    compute_in[n] = op.is(op_condition) && i == 0 ? kBool : compute;
+    ++n;
+  }
+  if (out.int_numel() == 0) return;
+  kernels::Operand output{out.data(), out.dtype(), out.int_strides()};
+  kernels::run_pointwise(loop, compute_in, output_type(op, compute), ndim, out.int_sizes(), &output, 1, inputs, n,
+                         &params);
+}
+
+void copy_elements(const Tensor& from, const Tensor& to) {
+  if (to.int_numel() == 0) return;
+  int ndim = static_cast<int>(to.dim());
+  SmallVector<int64_t, 6> strides(ndim, 0);
+  int64_t lead = ndim - from.dim();
+  if (lead < 0) failf("output with shape {} doesn't match the broadcast shape {}", str(to.sizes()), str(from.sizes()));
+  for (int64_t d = 0; d < from.dim(); ++d) {
+    int64_t a = from.int_sizes()[d], b = to.int_sizes()[lead + d];
+    if (a != b && a != 1)
+      failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", b, a,
+            lead + d);
+    strides[lead + d] = a == 1 && b != 1 ? 0 : from.int_strides()[d];
+  }
+  if (from.dtype() == to.dtype() && from.is_contiguous() && to.is_contiguous() && from.int_numel() == to.int_numel()) {
+    std::memmove(to.data(), from.data(), to.int_numel() * to.element_size());
+    return;
+  }
+  kernels::copy_strided(ndim, to.int_sizes(), {to.data(), to.dtype(), to.int_strides()},
+                        {from.data(), from.dtype(), strides.data()});
+}
+
+void fill_elements(const Tensor& t, const Scalar& value) {
+  if (t.int_numel() == 0) return;
+  kernels::Params p;
+  if (value.is_complex()) p.set(0, value.to_complex());
+  else if (value.is_float()) p.set(0, value.to_double());
+  else p.set(0, value.to_int());
+  kernels::fill_strided(static_cast<int>(t.dim()), t.int_sizes(), {t.data(), t.dtype(), t.int_strides()}, p);
+}
+
+void resize_output(const Tensor& out, Span<const SymInt> sizes) {
+  TensorBody& b = *out.body();
+  b.sizes = Dims(sizes);
+  b.strides = contiguous_strides(sizes);
+  b.numel = product(sizes);
+  b.contiguous = true;
+  b.symbolic = b.numel.is_symbolic();
+  if (!b.symbolic) b.storage.grow(static_cast<size_t>((b.offset.as_int() + b.numel.as_int()) * element_size(b.dtype)));
+}
+
+}  // namespace tern

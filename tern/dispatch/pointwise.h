@@ -1,0 +1,24 @@
+// Elementwise operators: broadcasting, type promotion and the way to the kernels' loops, once for all of them.
+#pragma once
+#include "tern/dispatch/op.h"
+
+namespace tern {
+
+// torch.result_type over the tensors among the arguments: dimensioned tensors outrank zero-dim ones, which outrank numbers.
+DType result_type(Span<const Tensor> tensors);
+// The common size; throws PyTorch's "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1".
+Dims broadcast_sizes(Span<const SymInt> a, Span<const SymInt> b);
+
+Shape pointwise_shape(const Op& op, const Arg* args);
+// Same-shaped contiguous inputs of one dtype: straight to the loop. False when the general way is needed.
+bool pointwise_fast(const Op& op, const Arg* args, Value* results);
+// Computes in the promoted type and writes into `out`, casting. Throws '"op" not implemented for 'Bool''.
+void pointwise_into(const Op& op, const Arg* args, const Tensor& out);
+
+// A shape like this tensor's: sizes, dtype and, where it is dense, its order of dimensions.
+Shape like(const Tensor& t, DType dtype = DType::undefined);
+void copy_elements(const Tensor& from, const Tensor& to);  // casts and broadcasts; real tensors
+void fill_elements(const Tensor& t, const Scalar& value);
+void resize_output(const Tensor& out, Span<const SymInt> sizes);  // what out= does
+
+}  // namespace tern
