@@ -14,9 +14,12 @@ class Span {
   constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
   template <size_t N>
   constexpr Span(T (&array)[N]) : data_(array), size_(N) {}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"
   // Borrows the list: valid until the end of the full expression, as for any argument.
   constexpr Span(std::initializer_list<std::remove_const_t<T>> list) requires std::is_const_v<T>
       : data_(list.begin()), size_(list.size()) {}
+#pragma GCC diagnostic pop
   template <class C>
   requires requires(C& c) {
     { c.data() } -> std::convertible_to<T*>;

@@ -218,23 +218,17 @@ bool pointwise_fast(const Op& op, const Arg* args, Value* results) {
   return true;
 }
 
-void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
-  DType input = input_type(op, args), compute = compute_dtype(input);
-  kernels::Loop loop = loop_of(op, compute);
-  if (!loop) no_loop(op, input);
-  kernels::Params params;
-  if (op.params) op.params(args, &params);
+namespace {
 
+void run(kernels::Loop loop, Span<const Tensor* const> tensors, const DType* compute_in, DType compute_out,
+         const Tensor& out, const kernels::Params& params) {
   int ndim = static_cast<int>(out.dim());
   kernels::Operand inputs[max_inputs];
   SmallVector<int64_t, 6> strides[max_inputs];
-  DType compute_in[max_inputs];
   Tensor kept[max_inputs];
-  int n = 0;
-  for (int i = 0; i < op.arity; ++i) {
-    if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
-    const Tensor& t = *args[i].tensor_ptr;
-    if (n == max_inputs) failf("{}: too many tensors", op.qualified());
+  if (out.int_numel() == 0) return;
+  for (size_t n = 0; n < tensors.size(); ++n) {
+    const Tensor& t = *tensors[n];
     if (t->wrapped_number && t.is_fake()) kept[n] = tensor(Scalar(t.offset().guard_int()));
     const Tensor& source = kept[n].defined() ? kept[n] : t;
     strides[n].resize(ndim, 0);
@@ -242,13 +236,53 @@ void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
     for (int64_t d = 0; d < source.dim(); ++d)
       strides[n][lead + d] = source.int_sizes()[d] == 1 && out.int_sizes()[lead + d] != 1 ? 0 : source.int_strides()[d];
     inputs[n] = {source.data(), source.dtype(), strides[n].data()};
-    compute_in[n] = op.is(op_condition) && i == 0 ? kBool : compute;
-    ++n;
   }
-  if (out.int_numel() == 0) return;
   kernels::Operand output{out.data(), out.dtype(), out.int_strides()};
-  kernels::run_pointwise(loop, compute_in, output_type(op, compute), ndim, out.int_sizes(), &output, 1, inputs, n,
-                         &params);
+  kernels::run_pointwise(loop, compute_in, compute_out, ndim, out.int_sizes(), &output, 1, inputs,
+                         static_cast<int>(tensors.size()), &params);
+}
+
+}  // namespace
+
+void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
+  DType input = input_type(op, args), compute = compute_dtype(input);
+  kernels::Loop loop = loop_of(op, compute);
+  if (!loop) no_loop(op, input);
+  kernels::Params params;
+  if (op.params) op.params(args, &params);
+  SmallVector<const Tensor*, max_inputs> tensors;
+  DType compute_in[max_inputs];
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
+    if (tensors.size() == max_inputs) failf("{}: too many tensors", op.qualified());
+    compute_in[tensors.size()] = op.is(op_condition) && i == 0 ? kBool : compute;
+    tensors.push_back(args[i].tensor_ptr);
+  }
+  run(loop, tensors, compute_in, output_type(op, compute), out, params);
+}
+
+void run_loop(const char* name, Span<const Tensor> inputs, const Tensor& out, Span<const Scalar> numbers) {
+  DType input = result_type(inputs), compute = compute_dtype(input);
+  if (is_integral(input, true) && is_floating(out.dtype())) compute = compute_dtype(out.dtype());
+  kernels::Loop loop = kernels::find_loop(name, compute);
+  if (!loop) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name, script_name(input));
+  kernels::Params params;
+  for (size_t i = 0; i < numbers.size(); ++i) set_param(params, static_cast<int>(i), Arg(numbers[i]));
+  SmallVector<const Tensor*, max_inputs> tensors;
+  DType compute_in[max_inputs];
+  for (const Tensor& t : inputs) {
+    compute_in[tensors.size()] = compute;
+    tensors.push_back(&t);
+  }
+  run(loop, tensors, compute_in, out.dtype() == kBool ? kBool : compute, out, params);
+}
+
+void set_param(kernels::Params& params, int k, const Arg& a) {
+  if (a.is_none()) return;
+  Scalar s = a.scalar();
+  if (s.is_complex()) params.set(k, s.to_complex());
+  else if (s.is_float()) params.set(k, s.to_double());
+  else params.set(k, s.to_int());
 }
 
 void copy_elements(const Tensor& from, const Tensor& to) {

@@ -57,6 +57,9 @@ struct Arg {
   Arg(const std::complex<double>& c) : kind(ArgKind::complex_) { complex_ptr = &c; }
   Arg(const Scalar& s);  // a complex Scalar is borrowed, others are copied
   explicit Arg(const Value* v) : kind(ArgKind::value) { value_ptr = v; }
+  Arg(const Ints& l) : kind(l.has_value() ? ArgKind::ints : ArgKind::none), count(static_cast<uint32_t>(l.size())) {
+    ints_ptr = reinterpret_cast<const SymInt*>(l.data());  // a SymInt that is an int is that int
+  }
   template <class T>
   Arg(const std::optional<T>& v) {
     if (v) *this = Arg(*v);
@@ -84,7 +87,7 @@ struct Arg {
   Span<const SymInt> syms() const { return {ints_ptr, count}; }
   Span<const int64_t> ints() const;  // every entry concrete (a symbolic one is specialised in place by the binder)
   Span<const double> floats() const { return {floats_ptr, count}; }
-  Span<const bool> bools() const { return {bools_ptr, count}; }
+  Span<const bool> bools() const { return Span<const bool>(bools_ptr, count); }
   Span<const Scalar> scalars() const { return {scalars_ptr, count}; }
   Span<const std::string_view> strings() const { return {strings_ptr, count}; }
   const Generator* generator() const { return kind == ArgKind::generator ? generator_ptr : nullptr; }

@@ -11,6 +11,7 @@
 #include "tern/sym/sym_int.h"
 #include "tern/tensor/device.h"
 #include "tern/tensor/dtype.h"
+#include "tern/tensor/ints.h"
 #include "tern/tensor/scalar.h"
 #include "tern/tensor/storage.h"
 #include "tern/tensor/thread_state.h"
@@ -45,7 +46,6 @@ struct TensorBody {
 
 // The right operand of an operator: a tensor or a number, and where the expression stands.
 struct Operand;
-struct TensorIndex;
 
 class Tensor {
  public:
@@ -125,7 +125,8 @@ class Tensor {
   Tensor grad() const;
   void set_grad(const Tensor& g) const;
   void zero_grad() const { set_grad(Tensor()); }
-  void backward(const Tensor& gradient = Tensor(), bool retain_graph = false, bool create_graph = false) const;
+  void backward() const;
+  void backward(const Tensor& gradient, bool retain_graph = false, bool create_graph = false) const;
   void retain_grad() const;
   Tensor detach(Loc loc = Loc::here()) const;
 
@@ -142,7 +143,70 @@ class Tensor {
   std::vector<T> to_vector() const;  // the elements in row-major order, converted to T (double, int64_t, float, bool)
   std::string str() const;           // as PyTorch prints it
 
-#include "tern/tensor/methods.inc"
+  // Operators that read best as methods (defined in ops/methods.cpp; each is the free function of the same name).
+  Tensor to(DType dtype, bool non_blocking = false, bool copy = false, Loc loc = Loc::here()) const;
+  Tensor to(Device device, Loc loc = Loc::here()) const;
+  Tensor to(Device device, DType dtype, Loc loc = Loc::here()) const;
+  Tensor to(const Tensor& other, Loc loc = Loc::here()) const;
+  Tensor cpu(Loc loc = Loc::here()) const;
+  Tensor clone(Loc loc = Loc::here()) const;
+  Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous, Loc loc = Loc::here()) const;
+  const Tensor& copy_(const Tensor& from, Loc loc = Loc::here()) const;
+  const Tensor& fill_(Scalar value, Loc loc = Loc::here()) const;
+  const Tensor& zero_(Loc loc = Loc::here()) const;
+  Tensor view(Span<const SymInt> sizes, Loc loc = Loc::here()) const;
+  Tensor reshape(Span<const SymInt> sizes, Loc loc = Loc::here()) const;
+  Tensor flatten(int64_t start = 0, int64_t end = -1, Loc loc = Loc::here()) const;
+  Tensor expand(Span<const SymInt> sizes, Loc loc = Loc::here()) const;
+  Tensor expand_as(const Tensor& other, Loc loc = Loc::here()) const;
+  Tensor permute(Ints dims, Loc loc = Loc::here()) const;
+  Tensor transpose(int64_t a, int64_t b, Loc loc = Loc::here()) const;
+  Tensor t(Loc loc = Loc::here()) const;
+  Tensor squeeze(Loc loc = Loc::here()) const;
+  Tensor squeeze(int64_t d, Loc loc = Loc::here()) const;
+  Tensor unsqueeze(int64_t d, Loc loc = Loc::here()) const;
+  Tensor select(int64_t d, SymInt index, Loc loc = Loc::here()) const;
+  Tensor slice(int64_t d = 0, std::optional<SymInt> start = {}, std::optional<SymInt> end = {}, SymInt step = 1,
+               Loc loc = Loc::here()) const;
+  Tensor narrow(int64_t d, SymInt start, SymInt length, Loc loc = Loc::here()) const;
+  Tensor index_select(int64_t d, const Tensor& index, Loc loc = Loc::here()) const;
+  Tensor gather(int64_t d, const Tensor& index, Loc loc = Loc::here()) const;
+  std::vector<Tensor> split(SymInt size, int64_t d = 0, Loc loc = Loc::here()) const;
+  std::vector<Tensor> chunk(int64_t chunks, int64_t d = 0, Loc loc = Loc::here()) const;
+  std::vector<Tensor> unbind(int64_t d = 0, Loc loc = Loc::here()) const;
+  Tensor operator[](SymInt index) const;  // select(0, index)
+
+  Tensor sum(Loc loc = Loc::here()) const;
+  Tensor sum(Ints dims, bool keepdim = false, Loc loc = Loc::here()) const;
+  Tensor mean(Loc loc = Loc::here()) const;
+  Tensor mean(Ints dims, bool keepdim = false, Loc loc = Loc::here()) const;
+  Tensor max(Loc loc = Loc::here()) const;
+  Tensor min(Loc loc = Loc::here()) const;
+  Tensor argmax(std::optional<int64_t> d = {}, bool keepdim = false, Loc loc = Loc::here()) const;
+  Tensor all(Loc loc = Loc::here()) const;
+  Tensor any(Loc loc = Loc::here()) const;
+  Tensor softmax(int64_t d, Loc loc = Loc::here()) const;
+  Tensor matmul(const Tensor& other, Loc loc = Loc::here()) const;
+  Tensor mm(const Tensor& other, Loc loc = Loc::here()) const;
+  Tensor abs(Loc loc = Loc::here()) const;
+  Tensor neg(Loc loc = Loc::here()) const;
+  Tensor exp(Loc loc = Loc::here()) const;
+  Tensor log(Loc loc = Loc::here()) const;
+  Tensor sqrt(Loc loc = Loc::here()) const;
+  Tensor rsqrt(Loc loc = Loc::here()) const;
+  Tensor sin(Loc loc = Loc::here()) const;
+  Tensor cos(Loc loc = Loc::here()) const;
+  Tensor tanh(Loc loc = Loc::here()) const;
+  Tensor sigmoid(Loc loc = Loc::here()) const;
+  Tensor relu(Loc loc = Loc::here()) const;
+  Tensor pow(Scalar exponent, Loc loc = Loc::here()) const;
+  Tensor clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}, Loc loc = Loc::here()) const;
+  Tensor masked_fill(const Tensor& mask, Scalar value, Loc loc = Loc::here()) const;
+  const Tensor& add_(Operand other, Scalar alpha = 1) const;
+  const Tensor& sub_(Operand other, Scalar alpha = 1) const;
+  const Tensor& mul_(Operand other) const;
+  const Tensor& div_(Operand other) const;
+  const Tensor& relu_(Loc loc = Loc::here()) const;
 
  private:
   static void destroy(TensorBody* body);
@@ -197,5 +261,31 @@ struct Operand {
     requires(std::is_arithmetic_v<N> || std::is_same_v<N, SymInt> || std::is_same_v<N, Scalar>)
   Operand(N value, Loc at = Loc::here()) : tensor(wrap_number(Scalar(value))), loc(at) {}
 };
+
+// A number on the left of an operator, and where the expression stands.
+struct LeftNumber {
+  Scalar value;
+  Loc loc;
+  template <class N>
+    requires(std::is_arithmetic_v<N> || std::is_same_v<N, SymInt> || std::is_same_v<N, Scalar>)
+  LeftNumber(N v, Loc at = Loc::here()) : value(v), loc(at) {}
+};
+
+Tensor operator+(const Tensor& a, Operand b);
+Tensor operator-(const Tensor& a, Operand b);
+Tensor operator*(const Tensor& a, Operand b);
+Tensor operator/(const Tensor& a, Operand b);
+Tensor operator+(LeftNumber a, const Tensor& b);
+Tensor operator-(LeftNumber a, const Tensor& b);
+Tensor operator*(LeftNumber a, const Tensor& b);
+Tensor operator/(LeftNumber a, const Tensor& b);
+Tensor operator-(const Tensor& a);
+// Elementwise, as in PyTorch: the result is a bool tensor.
+Tensor operator==(const Tensor& a, Operand b);
+Tensor operator!=(const Tensor& a, Operand b);
+Tensor operator<(const Tensor& a, Operand b);
+Tensor operator<=(const Tensor& a, Operand b);
+Tensor operator>(const Tensor& a, Operand b);
+Tensor operator>=(const Tensor& a, Operand b);
 
 }  // namespace tern
