@@ -41,7 +41,6 @@ class Error : public std::exception {
 
 // For our own invariants only: a failure is a bug in Tern, not in the user's program or file.
 [[noreturn]] void fail_invariant(const char* what, const char* file, int line);
-#define TERN_ASSERT(condition) \
-  ((condition) ? void() : ::tern::fail_invariant(#condition, __FILE__, __LINE__))
+#define TERN_ASSERT(condition) ((condition) ? void() : ::tern::fail_invariant(#condition, __FILE__, __LINE__))
 
 }  // namespace tern

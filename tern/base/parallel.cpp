@@ -26,11 +26,11 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, void* context,
                   void (*body)(void*, int64_t, int64_t)) {
   int64_t n = end - begin;
   if (n <= 0) return;
-  int64_t parts = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
+  int parts = static_cast<int>(std::min<int64_t>(num_threads(), n / std::max<int64_t>(grain, 1)));
   if (parts <= 1 || omp_in_parallel()) return body(context, begin, end);
   std::exception_ptr error;
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static)
-  for (int64_t p = 0; p < parts; ++p) {
+#pragma omp parallel for num_threads(parts) schedule(static)
+  for (int p = 0; p < parts; ++p) {
     try {
       body(context, begin + n * p / parts, begin + n * (p + 1) / parts);
     } catch (...) {
