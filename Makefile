@@ -13,14 +13,15 @@ SHELL := /bin/bash
 .PHONY: help build configure packages venv demo test bench format format-check prices install clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s'|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-build: configure  ## build everything (PRESET=release|debug|asan|tsan)
+build: configure  ## build everything (PRESET=release, debug, asan or tsan)
 	@echo "== building $(BUILD)"
 	@cmake --build $(BUILD) -j $(JOBS)
 
 configure: packages $(if $(filter test bench,$(MAKECMDGOALS)),venv)
-	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ]; then \
+	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
+	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
 	  cmake --preset $(PRESET) --log-level=WARNING \
 	    $(if $(filter-out .venv,$(VENV)),-DTERN_PYTHON_EXECUTABLE=$(abspath $(VENV))/bin/python); \
@@ -61,7 +62,7 @@ bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py --build $(BUILD)
 
-SOURCES = git ls-files -co --exclude-standard -- '*.h' '*.cpp' | while read -r f; do [ -f "$$f" ] && echo "$$f"; done
+SOURCES = find tern tools python examples bench tests \( -name '*.h' -o -name '*.cpp' \) 2> /dev/null | sort
 format: packages  ## clang-format all C++ files in place
 	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format -i
 	@echo "format: done"

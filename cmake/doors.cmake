@@ -51,7 +51,7 @@ if(TERN_PYTHON AND TERN_PYTHON_SOURCES)
     set(Python_EXECUTABLE ${interpreter})
   endif()
   find_package(Python 3.9 QUIET COMPONENTS Interpreter Development.Module)
-  if(Python_Interpreter_FOUND AND NOT DEFINED nanobind_DIR)
+  if(Python_Interpreter_FOUND AND NOT nanobind_DIR)
     execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
       OUTPUT_VARIABLE nanobind_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     if(nanobind_dir)

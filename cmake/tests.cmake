@@ -16,7 +16,7 @@ file(GLOB_RECURSE support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/
 add_library(tern_testing_support STATIC ${support})
 target_link_libraries(tern_testing_support PUBLIC tern_testing)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/paths.cpp PROPERTIES
-  COMPILE_DEFINITIONS "TERN_BUILT_FROM=\"${PROJECT_SOURCE_DIR}\"")
+  COMPILE_DEFINITIONS "TERN_BUILT_FROM=\"${PROJECT_SOURCE_DIR}\";TERN_BUILT_INTO=\"${PROJECT_BINARY_DIR}\"")
 tern_after_generation(tern_testing_support)
 
 set(precompiled <gtest/gtest.h> <gmock/gmock.h> <string> <vector>)
@@ -38,6 +38,6 @@ foreach(room ${rooms})
   tern_after_generation(tern_test_${room})
   add_test(NAME ${room} COMMAND tern_test_${room})
   set_tests_properties(${room} PROPERTIES ENVIRONMENT
-    "TERN_SOURCE_DIR=${PROJECT_SOURCE_DIR};TERN_TEST_PYTHON=${PROJECT_SOURCE_DIR}/.venv/bin/python")
+    "TERN_SOURCE_DIR=${PROJECT_SOURCE_DIR};TERN_BUILD_DIR=${PROJECT_BINARY_DIR};TERN_TEST_PYTHON=${PROJECT_SOURCE_DIR}/.venv/bin/python")
 endforeach()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)

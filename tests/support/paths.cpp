@@ -15,6 +15,11 @@ std::string source_dir() {
   return from_environment ? from_environment : TERN_BUILT_FROM;
 }
 
+std::string build_dir() {
+  const char* from_environment = std::getenv("TERN_BUILD_DIR");
+  return from_environment ? from_environment : TERN_BUILT_INTO;
+}
+
 std::string test_python() {
   const char* from_environment = std::getenv("TERN_TEST_PYTHON");
   std::string path = from_environment ? from_environment : source_dir() + "/.venv/bin/python";

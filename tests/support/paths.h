@@ -6,6 +6,7 @@
 namespace tern::testing {
 
 std::string source_dir();   // TERN_SOURCE_DIR: the root of the repository
+std::string build_dir();    // TERN_BUILD_DIR: where the command is (build_dir() + "/tern")
 std::string test_python();  // TERN_TEST_PYTHON: an interpreter with torch, onnx, onnxruntime, numpy; "" where
                             // there is none
 
