@@ -62,7 +62,7 @@ bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py --build $(BUILD)
 
-SOURCES = find tern tools python examples bench tests \( -name '*.h' -o -name '*.cpp' \) 2> /dev/null | sort
+SOURCES = find $(wildcard tern tools python examples bench tests) -name '*.h' -o -name '*.cpp' | sort
 format: packages  ## clang-format all C++ files in place
 	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format -i
 	@echo "format: done"
