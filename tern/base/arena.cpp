@@ -14,7 +14,8 @@ Arena::~Arena() {
 }
 
 void* Arena::allocate_in_new_block(size_t bytes, size_t align) {
-  size_t size = std::max(next_block_, bytes + align + sizeof(Block));
+  if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
+  size_t size = std::max(next_block_, bytes + align + sizeof(Block) + 1);
   auto* block = static_cast<Block*>(std::malloc(size));
   if (!block) throw std::bad_alloc();
   block->next = blocks_;

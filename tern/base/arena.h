@@ -16,7 +16,8 @@ class Arena {
 
   void* allocate(size_t bytes, size_t align = alignof(std::max_align_t)) {
     uintptr_t at = (reinterpret_cast<uintptr_t>(cursor_) + align - 1) & ~(align - 1);
-    if (at + bytes <= reinterpret_cast<uintptr_t>(limit_)) {
+    uintptr_t limit = reinterpret_cast<uintptr_t>(limit_);
+    if (at < limit && bytes <= limit - at) {
       cursor_ = reinterpret_cast<char*>(at + bytes);
       return reinterpret_cast<void*>(at);
     }
@@ -29,6 +30,7 @@ class Arena {
   }
   template <class T>
   T* make_array(size_t n) {
+    if (n > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
     T* items = static_cast<T*>(allocate(n * sizeof(T), alignof(T)));
     for (size_t i = 0; i < n; ++i) ::new (items + i) T();
     return items;

@@ -4,13 +4,35 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 
 #include "tern/base/error.h"
 
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void*);
+extern "C" void __tsan_release(void*);
+#endif
+
 namespace tern {
 namespace {
+
 thread_local int threads = 0;  // 0: as OpenMP says
+
+// OpenMP's runtime is not built for ThreadSanitizer, which therefore does not see that a loop's start and end
+// order the threads. These two tell it.
+void before_others([[maybe_unused]] char* point) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_release(point);
+#endif
 }
+void after_others([[maybe_unused]] char* point) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_acquire(point);
+#endif
+}
+char loop_start, loop_end;
+
+}  // namespace
 
 int num_threads() { return threads ? threads : omp_get_max_threads(); }
 
@@ -22,13 +44,16 @@ void set_num_threads(int n) {
 
 bool in_parallel_region() { return omp_in_parallel(); }
 
-void parallel_for(int64_t begin, int64_t end, int64_t grain, void* context,
-                  void (*body)(void*, int64_t, int64_t)) {
+// The compiler hands local variables to the other threads after before_others(), hence the attribute; `body`
+// is checked.
+[[gnu::no_sanitize("thread")]] void parallel_for(int64_t begin, int64_t end, int64_t grain, void* context,
+                                                 void (*body)(void*, int64_t, int64_t)) {
   int64_t n = end - begin;
   if (n <= 0) return;
-  int64_t parts = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
+  int parts = static_cast<int>(std::min<int64_t>(num_threads(), n / std::max<int64_t>(grain, 1)));
   if (parts <= 1 || omp_in_parallel()) return body(context, begin, end);
   std::exception_ptr error;
+<<<<<<< HEAD
 #pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static)
   for (int64_t p = 0; p < parts; ++p) {
     try {
@@ -36,8 +61,25 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, void* context,
     } catch (...) {
 #pragma omp critical
       error = std::current_exception();
+=======
+  std::mutex error_mutex;
+  before_others(&loop_start);
+#pragma omp parallel num_threads(parts)
+  {
+    after_others(&loop_start);
+#pragma omp for schedule(static) nowait
+    for (int p = 0; p < parts; ++p) {
+      try {
+        body(context, begin + n * p / parts, begin + n * (p + 1) / parts);
+      } catch (...) {
+        std::lock_guard lock(error_mutex);
+        error = std::current_exception();
+      }
+>>>>>>> setup
     }
+    before_others(&loop_end);
   }
+  after_others(&loop_end);
   if (error) std::rethrow_exception(error);
 }
 

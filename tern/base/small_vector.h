@@ -1,8 +1,10 @@
 // A vector of trivially copyable values that keeps up to N of them in place.
 #pragma once
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <new>
 #include <type_traits>
 
 #include "tern/base/span.h"
@@ -14,6 +16,10 @@ class SmallVector {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
 
  public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+
   SmallVector() = default;
   explicit SmallVector(size_t n, T value = T{}) { resize(n, value); }
   SmallVector(std::initializer_list<T> list) { assign(list.begin(), list.size()); }
@@ -51,7 +57,9 @@ class SmallVector {
   void reserve(size_t n) {
     if (n <= capacity_) return;
     size_t bigger = n > 2 * capacity_ ? n : 2 * capacity_;
+    if (bigger > SIZE_MAX / 2 / sizeof(T)) throw std::bad_alloc();
     T* memory = static_cast<T*>(std::malloc(bigger * sizeof(T)));
+    if (!memory) throw std::bad_alloc();
     std::memcpy(static_cast<void*>(memory), data_, size_ * sizeof(T));
     release();
     data_ = memory;
@@ -79,7 +87,7 @@ class SmallVector {
   }
   void assign(const T* from, size_t n) {
     reserve(n);
-    std::memmove(static_cast<void*>(data_), from, n * sizeof(T));
+    if (n) std::memmove(static_cast<void*>(data_), from, n * sizeof(T));
     size_ = n;
   }
   friend bool operator==(const SmallVector& a, const SmallVector& b) {

@@ -1,0 +1,82 @@
+# One word a task; `make help` lists them. CMake does the building (CMakePresets.json), tests/run the testing.
+PRESET ?= release
+JOBS ?= $(shell nproc)
+VENV ?= .venv
+BUILD := build/$(PRESET)
+REPORTS := build/reports$(if $(filter-out release,$(PRESET)),-$(PRESET))
+
+# Debian's own tools before any wrapper of a version manager: packages.txt installs them, so they are there and fit together.
+export PATH := /usr/bin:/bin:$(PATH)
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: help build configure packages venv demo test bench format format-check prices install clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+build: configure  ## build everything (PRESET=release, debug, asan or tsan)
+	@echo "== building $(BUILD)"
+	@cmake --build $(BUILD) -j $(JOBS)
+
+configure: packages $(if $(filter test bench,$(MAKECMDGOALS)),venv)
+	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
+	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
+	  echo "== configuring $(BUILD)"; \
+	  cmake --preset $(PRESET) --log-level=WARNING \
+	    $(if $(filter-out .venv,$(VENV)),-DTERN_PYTHON_EXECUTABLE=$(abspath $(VENV))/bin/python); \
+	fi
+
+packages:  ## install the Debian packages of packages.txt that are missing
+	@command -v dpkg-query > /dev/null || { echo "not a Debian system: please install what packages.txt lists" >&2; exit 0; }; \
+	missing=""; \
+	for p in $$(sed 's/#.*//' packages.txt); do \
+	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$p 2> /dev/null || true)" = installed ] || missing="$$missing $$p"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	  sudo=""; [ "$$(id -u)" = 0 ] || sudo="sudo"; \
+	  echo "== installing$$missing"; \
+	  $$sudo apt-get update -qq; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+	fi
+
+venv: packages  ## .venv with the pinned oracles of requirements-test.txt
+	@[ -x $(VENV)/bin/python ] || { echo "== making $(VENV)"; python3 -m venv $(VENV); }
+	@want=$$(sha256sum < requirements-test.txt); \
+	if [ "$$(cat $(VENV)/.requirements 2> /dev/null || true)" != "$$want" ]; then \
+	  echo "== installing the oracles of requirements-test.txt into $(VENV)"; \
+	  $(VENV)/bin/python -m pip install --disable-pip-version-check -q -r requirements-test.txt; \
+	  echo "$$want" > $(VENV)/.requirements; \
+	fi
+
+demo: build  ## run examples/demo
+	@[ -x $(BUILD)/examples/demo ] || { echo "there is no examples/demo.cpp yet" >&2; exit 1; }
+	@echo "== $(BUILD)/examples/demo"
+	@$(BUILD)/examples/demo
+	@echo "demo: done"
+
+test: venv build  ## every test; ONLY="base io" for some rooms; reports under build/reports/
+	@$(VENV)/bin/python tests/run --build $(BUILD) --reports $(REPORTS) --python $(VENV)/bin/python $(ONLY)
+
+bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
+	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
+	@$(VENV)/bin/python bench/run.py --build $(BUILD)
+
+SOURCES = find $(wildcard tern tools python examples bench tests) -name '*.h' -o -name '*.cpp' | sort
+format: packages  ## clang-format all C++ files in place
+	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format -i
+	@echo "format: done"
+
+format-check: packages  ## say which C++ files clang-format would change
+	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format --dry-run -Werror \
+	  && echo "format: clean" || { echo "format: run \`make format\`" >&2; exit 1; }
+
+prices: build  ## seconds each public header costs to compile alone
+	@python3 tools/prices --build $(BUILD)
+
+PREFIX ?= /usr/local
+install: build  ## install into PREFIX
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:  ## remove build/
+	rm -rf build
