@@ -1,0 +1,400 @@
+#include "tern/kernels/pointwise.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "tern/base/format.h"
+#include "tern/base/parallel.h"
+#include "tern/kernels/loops.h"
+
+namespace tern::kernels {
+namespace {
+
+constexpr int kMaxOperands = 8;
+constexpr int kMaxDims = 64;
+constexpr int64_t kBlockBytes = 4096;
+constexpr int64_t kGrain = 32768;
+
+inline int64_t width(DType t) {
+  switch (t) {
+    case DType::float32:
+    case DType::int32:
+    case DType::uint32:
+      return 4;
+    case DType::int64:
+    case DType::uint64:
+    case DType::float64:
+    case DType::complex64:
+      return 8;
+    case DType::complex128:
+      return 16;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::int16:
+    case DType::uint16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+inline bool dense(int ndim, const int64_t* sizes, const int64_t* strides) {
+  int64_t expected = 1;
+  for (int d = ndim - 1; d >= 0; --d) {
+    if (sizes[d] == 1) continue;
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
+struct Lane {  // one operand in iteration order, innermost dim first
+  char* data;
+  DType dtype, compute;
+  int64_t width, compute_width;
+  Cast cast;        // to the compute type for inputs, from it for outputs; null when the types agree
+  bool contiguous;  // over the whole iteration space, in its order
+  int64_t strides[kMaxDims];
+};
+
+struct Plan {
+  Loop loop;
+  const void* params;
+  int nout, noperands;  // outputs come first
+  int ndim = 0;
+  int64_t sizes[kMaxDims];
+  int64_t n = 1, block;
+  Lane lanes[kMaxOperands];
+
+  void make(const DType* compute_in, DType compute_out, int dims, const int64_t* shape,
+            const Operand* outputs, const Operand* inputs);
+  void run(int64_t begin, int64_t end) const;
+
+ private:
+  bool outer(int a, int b) const;
+  void swap_dims(int a, int b);
+  void coalesce();
+  void run_rows(int64_t begin, int64_t end) const;
+  void run_mixed(int64_t begin, int64_t end) const;
+};
+
+// Should dim a be outside of dim b? The first operand whose strides differ decides; outputs come first.
+bool Plan::outer(int a, int b) const {
+  for (int k = 0; k < noperands; ++k) {
+    const int64_t sa = std::abs(lanes[k].strides[a]), sb = std::abs(lanes[k].strides[b]);
+    if (sa != sb && (k < nout || (sa && sb))) return sa > sb;
+  }
+  return false;
+}
+
+void Plan::swap_dims(int a, int b) {
+  std::swap(sizes[a], sizes[b]);
+  for (int k = 0; k < noperands; ++k) std::swap(lanes[k].strides[a], lanes[k].strides[b]);
+}
+
+void Plan::coalesce() {
+  int last = 0;
+  for (int d = 1; d < ndim; ++d) {
+    bool joins = true;
+    for (int k = 0; k < noperands && joins; ++k)
+      joins = lanes[k].strides[d] == lanes[k].strides[last] * sizes[last];
+    if (joins) {
+      sizes[last] *= sizes[d];
+    } else if (++last != d) {
+      sizes[last] = sizes[d];
+      for (int k = 0; k < noperands; ++k) lanes[k].strides[last] = lanes[k].strides[d];
+    }
+  }
+  ndim = last + 1;
+}
+
+void Plan::make(const DType* compute_in, DType compute_out, int dims, const int64_t* shape,
+                const Operand* outputs, const Operand* inputs) {
+  for (int k = 0; k < noperands; ++k) {
+    const bool is_out = k < nout;
+    const Operand& o = is_out ? outputs[k] : inputs[k - nout];
+    Lane& l = lanes[k];
+    l.data = static_cast<char*>(o.data);
+    l.dtype = o.dtype;
+    l.compute = is_out ? compute_out : compute_in[k - nout];
+    l.width = element_size(o.dtype);
+    l.compute_width = width(l.compute);
+    l.cast = l.dtype == l.compute ? nullptr
+             : is_out             ? find_cast(l.compute, l.dtype)
+                                  : find_cast(l.dtype, l.compute);
+  }
+  for (int d = dims - 1; d >= 0; --d) {
+    if (shape[d] == 1) continue;
+    if (ndim == kMaxDims) failf("pointwise operators work on at most {} dimensions", kMaxDims);
+    sizes[ndim] = shape[d];
+    for (int k = 0; k < noperands; ++k)
+      lanes[k].strides[ndim] = (k < nout ? outputs[k] : inputs[k - nout]).strides[d];
+    ++ndim;
+  }
+  if (ndim == 0) {
+    ndim = 1;
+    sizes[0] = 1;
+    for (int k = 0; k < noperands; ++k) lanes[k].strides[0] = 1;
+  }
+  for (int d = 1; d < ndim; ++d)
+    for (int e = d; e > 0 && outer(e - 1, e); --e) swap_dims(e - 1, e);
+  coalesce();
+  // A long dim makes better inner loops than a short one, even when it is strided.
+  if (sizes[0] < 8 && ndim > 1) {
+    int longest = static_cast<int>(std::max_element(sizes, sizes + ndim) - sizes);
+    if (sizes[longest] >= 64)
+      for (int d = longest; d > 0; --d) swap_dims(d, d - 1);
+  }
+  int64_t widest = 1;
+  for (int k = 0; k < noperands; ++k) {
+    Lane& l = lanes[k];
+    widest = std::max(widest, l.compute_width);
+    int64_t expected = 1;
+    l.contiguous = true;
+    for (int d = 0; d < ndim; ++d) {
+      l.contiguous &= l.strides[d] == expected;
+      expected *= sizes[d];
+    }
+    if (l.strides[0] != 1 && !l.cast) l.cast = find_cast(l.dtype, l.dtype);
+  }
+  block = kBlockBytes / widest;
+}
+
+void Plan::run(int64_t begin, int64_t end) const {
+  sizes[0] >= 16 || ndim == 1 ? run_rows(begin, end) : run_mixed(begin, end);
+}
+
+// Where linear position `at` is: its index in each dim and the byte offset of each operand.
+struct Position {
+  int64_t index[kMaxDims];
+  int64_t offset[kMaxOperands];
+
+  Position(const Plan& p, int64_t at) {
+    for (int k = 0; k < p.noperands; ++k) offset[k] = 0;
+    for (int d = 0; d < p.ndim; ++d) {
+      index[d] = at % p.sizes[d];
+      at /= p.sizes[d];
+      for (int k = 0; k < p.noperands; ++k) offset[k] += index[d] * p.lanes[k].strides[d] * p.lanes[k].width;
+    }
+  }
+  void advance(const Plan& p, int64_t by) {  // within the current row, or to the start of the next
+    index[0] += by;
+    for (int k = 0; k < p.noperands; ++k) offset[k] += by * p.lanes[k].strides[0] * p.lanes[k].width;
+    for (int d = 0; index[d] == p.sizes[d] && d + 1 < p.ndim; ++d) {
+      index[d] = 0;
+      ++index[d + 1];
+      for (int k = 0; k < p.noperands; ++k)
+        offset[k] += (p.lanes[k].strides[d + 1] - p.sizes[d] * p.lanes[k].strides[d]) * p.lanes[k].width;
+    }
+  }
+};
+
+void Plan::run_rows(int64_t begin, int64_t end) const {
+  alignas(64) char buffers[kMaxOperands][kBlockBytes];
+  const char* filled[kMaxOperands] = {};
+  int64_t filled_count[kMaxOperands] = {};
+  const void* in[kMaxOperands];
+  void* out[kMaxOperands];
+  bool any_cast = false;
+  for (int k = 0; k < noperands; ++k) any_cast |= lanes[k].cast != nullptr;
+  Position at(*this, begin);
+  for (int64_t pos = begin; pos < end;) {
+    const int64_t run = std::min(sizes[0] - at.index[0], end - pos);
+    const int64_t m = any_cast ? std::min(run, block) : run;
+    for (int k = 0; k < noperands; ++k) {
+      const Lane& l = lanes[k];
+      char* p = l.data + at.offset[k];
+      if (k < nout) {
+        out[k] = l.cast ? buffers[k] : p;
+      } else if (!l.cast) {
+        in[k - nout] = p;
+      } else {
+        if (l.strides[0] != 0) {
+          l.cast(p, l.strides[0], buffers[k], 1, m);
+        } else if (filled[k] != p || filled_count[k] < m) {
+          l.cast(p, 0, buffers[k], 1, m);
+          filled[k] = p;
+          filled_count[k] = m;
+        }
+        in[k - nout] = buffers[k];
+      }
+    }
+    loop(in, out, m, params);
+    for (int k = 0; k < nout; ++k)
+      if (lanes[k].cast) lanes[k].cast(buffers[k], 1, lanes[k].data + at.offset[k], lanes[k].strides[0], m);
+    at.advance(*this, m);
+    pos += m;
+  }
+}
+
+// Rows are short: a block holds many of them.
+void Plan::run_mixed(int64_t begin, int64_t end) const {
+  alignas(64) char buffers[kMaxOperands][kBlockBytes];
+  const void* in[kMaxOperands];
+  void* out[kMaxOperands];
+  Cast casts[kMaxOperands];
+  for (int k = 0; k < noperands; ++k)
+    casts[k] = lanes[k].cast ? lanes[k].cast : find_cast(lanes[k].dtype, lanes[k].dtype);
+  Position at(*this, begin);
+  for (int64_t pos = begin; pos < end;) {
+    const int64_t m = std::min(block, end - pos);
+    auto transfer = [&](Position& walk, int from, int to) {
+      for (int64_t done = 0; done < m;) {
+        const int64_t run = std::min(sizes[0] - walk.index[0], m - done);
+        for (int k = from; k < to; ++k) {
+          const Lane& l = lanes[k];
+          if (l.contiguous && l.dtype == l.compute) continue;
+          char* buffer = buffers[k] + done * l.compute_width;
+          char* p = l.data + walk.offset[k];
+          k < nout ? casts[k](buffer, 1, p, l.strides[0], run) : casts[k](p, l.strides[0], buffer, 1, run);
+        }
+        walk.advance(*this, run);
+        done += run;
+      }
+    };
+    for (int k = 0; k < noperands; ++k) {
+      const Lane& l = lanes[k];
+      char* p = l.contiguous && l.dtype == l.compute ? l.data + pos * l.width : buffers[k];
+      k < nout ? out[k] = p : const_cast<void*&>(in[k - nout] = p);
+    }
+    Position start = at;
+    transfer(at, nout, noperands);
+    loop(in, out, m, params);
+    transfer(start, 0, nout);
+    pos += m;
+  }
+}
+
+[[gnu::noinline]] void run_general(Loop loop, const DType* compute_in, DType compute_out, int ndim,
+                                   const int64_t* sizes, const Operand* outputs, int nout,
+                                   const Operand* inputs, int nin, int64_t n, const void* params) {
+  Plan plan;
+  plan.loop = loop;
+  plan.params = params;
+  plan.nout = nout;
+  plan.noperands = nout + nin;
+  plan.n = n;
+  plan.make(compute_in, compute_out, ndim, sizes, outputs, inputs);
+  parallel_for(0, n, kGrain, [&plan](int64_t begin, int64_t end) { plan.run(begin, end); });
+}
+
+[[gnu::noinline]] void run_dense_parallel(Loop loop, const DType* compute_in, DType compute_out,
+                                          void* const* out, int nout, const void* const* in, int nin,
+                                          int64_t n, const void* params) {
+  const int64_t out_width = width(compute_out);
+  // Cut at cache lines.
+  parallel_for(0, (n + 63) / 64, kGrain / 64, [&](int64_t begin, int64_t end) {
+    begin *= 64;
+    end = std::min(end * 64, n);
+    const void* from[kMaxOperands];
+    void* to[kMaxOperands];
+    for (int k = 0; k < nin; ++k) from[k] = static_cast<const char*>(in[k]) + begin * width(compute_in[k]);
+    for (int k = 0; k < nout; ++k) to[k] = static_cast<char*>(out[k]) + begin * out_width;
+    loop(from, to, end - begin, params);
+  });
+}
+
+template <class ComputeIn>
+inline void run(Loop loop, ComputeIn compute_in, DType compute_out, int ndim, const int64_t* sizes,
+                const Operand* outputs, int nout, const Operand* inputs, int nin, const void* params) {
+  int64_t n = 1;
+  for (int d = 0; d < ndim; ++d) n *= sizes[d];
+  if (n == 0) return;
+  const void* in[kMaxOperands];
+  void* out[kMaxOperands];
+  bool direct = true;
+  for (int k = 0; k < nout && direct; ++k) {
+    out[k] = outputs[k].data;
+    direct = outputs[k].dtype == compute_out && dense(ndim, sizes, outputs[k].strides);
+  }
+  for (int k = 0; k < nin && direct; ++k) {
+    in[k] = inputs[k].data;
+    direct = inputs[k].dtype == compute_in(k) && dense(ndim, sizes, inputs[k].strides);
+  }
+  if (direct && n < kGrain) return loop(in, out, n, params);
+  if (nin + nout > kMaxOperands) failf("a pointwise operator has at most {} operands", kMaxOperands);
+  DType types[kMaxOperands];
+  for (int k = 0; k < nin; ++k) types[k] = compute_in(k);
+  if (direct) return run_dense_parallel(loop, types, compute_out, out, nout, in, nin, n, params);
+  run_general(loop, types, compute_out, ndim, sizes, outputs, nout, inputs, nin, n, params);
+}
+
+}  // namespace
+
+void run_pointwise(Loop loop, DType compute_in, DType compute_out, int ndim, const int64_t* sizes,
+                   const Operand* outputs, int nout, const Operand* inputs, int nin, const void* params) {
+  run(
+      loop, [compute_in](int) { return compute_in; }, compute_out, ndim, sizes, outputs, nout, inputs, nin,
+      params);
+}
+
+void run_pointwise(Loop loop, const DType* compute_in, DType compute_out, int ndim, const int64_t* sizes,
+                   const Operand* outputs, int nout, const Operand* inputs, int nin, const void* params) {
+  run(
+      loop, [compute_in](int k) { return compute_in[k]; }, compute_out, ndim, sizes, outputs, nout, inputs,
+      nin, params);
+}
+
+void copy_strided(int ndim, const int64_t* sizes, const Operand& out, const Operand& in) {
+  // Same type: the copy is of bits, so that narrow floats and NaN payloads pass unchanged.
+  DType t = out.dtype;
+  if (out.dtype == in.dtype) {
+    static constexpr DType by_log2[] = {DType::uint8, DType::int16, DType::int32, DType::int64,
+                                        DType::complex128};
+    const int64_t w = element_size(t);
+    t = by_log2[w == 1 ? 0 : w == 2 ? 1 : w == 4 ? 2 : w == 8 ? 3 : 4];
+    Operand o = out, i = in;
+    o.dtype = i.dtype = t;
+    return run_pointwise(find_loop("copy", t), t, t, ndim, sizes, &o, 1, &i, 1, nullptr);
+  }
+  if (compute_index(t) < 0) t = compute_dtype(t);
+  run_pointwise(find_loop("copy", t), t, t, ndim, sizes, &out, 1, &in, 1, nullptr);
+}
+
+void fill_strided(int ndim, const int64_t* sizes, const Operand& out, const Params& value) {
+  const DType t = compute_index(out.dtype) < 0 ? compute_dtype(out.dtype) : out.dtype;
+  run_pointwise(find_loop("fill", t), t, t, ndim, sizes, &out, 1, nullptr, 0, &value);
+}
+
+Loop find_loop(std::string_view op_name, DType compute) {
+  struct Entry {
+    Loop loops[kComputeTypes] = {};
+  };
+  static const std::unordered_map<std::string_view, Entry>* const table = [] {
+    auto* map = new std::unordered_map<std::string_view, Entry>;
+    // Earlier tables win: SIMD before scalar.
+    for (Rows rows : {arithmetic_rows(), order_rows(), compare_rows(), bits_rows(), float_rows(), math_rows(),
+                      scalar_rows()})
+      for (const Row& row : rows) {
+        Entry& e = (*map)[row.name];
+        for (int t = 0; t < kComputeTypes; ++t)
+          if (!e.loops[t]) e.loops[t] = row.loops[t];
+      }
+    return map;
+  }();
+  const int t = compute_index(compute);
+  auto found = table->find(op_name);
+  return t < 0 || found == table->end() ? nullptr : found->second.loops[t];
+}
+
+void Params::set(int k, double value) {
+  d[k] = value;
+  i[k] = value >= -9.2e18 && value <= 9.2e18 ? static_cast<int64_t>(value)
+         : value > 0                         ? INT64_MAX
+                                             : INT64_MIN;
+  c[k] = value;
+}
+void Params::set(int k, int64_t value) {
+  d[k] = static_cast<double>(value);
+  i[k] = value;
+  c[k] = d[k];
+}
+void Params::set(int k, std::complex<double> value) {
+  set(k, value.real());
+  c[k] = value;
+}
+
+}  // namespace tern::kernels
