@@ -17,7 +17,7 @@ class SymInt {
 
   constexpr SymInt() = default;
   template <class I>
-    requires std::is_integral_v<I>
+  requires std::is_integral_v<I>
   constexpr SymInt(I value) : bits_(static_cast<int64_t>(value)) {}
 
   constexpr bool is_symbolic() const { return bits_ < lowest_int; }
@@ -34,9 +34,9 @@ class SymInt {
   // down with `loc`). Throws for an unbacked symbol, naming where it came from.
   int64_t guard_int(Loc loc = Loc::here()) const { return is_int() ? bits_ : guard_symbolic(loc); }
   explicit operator int64_t() const { return guard_int(Loc{}); }
-  std::optional<int64_t> hint() const;         // the example's value, if there is one; writes no guard
-  std::optional<int64_t> maybe_int() const;    // the value if it is statically known; writes no guard
-  std::string str() const;                     // "s0 + 1"
+  std::optional<int64_t> hint() const;       // the example's value, if there is one; writes no guard
+  std::optional<int64_t> maybe_int() const;  // the value if it is statically known; writes no guard
+  std::string str() const;                   // "s0 + 1"
 
  private:
   int64_t guard_symbolic(Loc loc) const;
@@ -49,8 +49,7 @@ struct SymOperand {
   SymInt value;
   Loc loc;
   template <class I>
-    requires std::is_integral_v<I>
-  SymOperand(I v, Loc at = Loc::here()) : value(v), loc(at) {}
+  requires std::is_integral_v<I> SymOperand(I v, Loc at = Loc::here()) : value(v), loc(at) {}
   SymOperand(SymInt v, Loc at = Loc::here()) : value(v), loc(at) {}
 };
 
