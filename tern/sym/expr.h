@@ -1,0 +1,143 @@
+// Hash-consed integer and boolean expressions in a canonical form: equal polynomials are the same ExprId.
+// Pure algebra: no ranges, no hints, no guards (those are ShapeEnv's).
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tern/base/arena.h"
+#include "tern/base/small_vector.h"
+#include "tern/base/span.h"
+
+namespace tern::sym {
+
+using ExprId = uint32_t;
+
+enum class Kind : uint8_t {
+  constant,   // value
+  symbol,     // value: the symbol's index
+  sum,        // terms: coefficient × monomial; the monomial `unit` carries the constant
+  product,    // terms: atom ^ exponent
+  floor_div,  // terms: dividend, divisor
+  mod,
+  min,  // two or more terms
+  max,
+  eq,  // terms: left, right, as they were asked
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  all,       // and
+  any,       // or
+  negation,  // of a condition that is no comparison
+};
+
+struct Term {
+  int64_t factor;  // the coefficient in a sum, the exponent in a product, else 0
+  ExprId expr;
+  friend bool operator==(const Term&, const Term&) = default;
+};
+using Terms = SmallVector<Term, 8>;  // of a sum: sorted by expr, no zero factor
+
+struct Node {
+  Kind kind;
+  uint32_t hash;
+  uint32_t count;
+  int64_t value;
+  const Term* items;
+  Span<const Term> terms() const { return {items, count}; }
+};
+
+constexpr bool is_relation(Kind k) { return k >= Kind::eq && k <= Kind::ge; }
+constexpr bool is_condition(Kind k) { return k >= Kind::eq; }
+Kind negated(Kind relation);  // < becomes >=
+Kind swapped(Kind relation);  // < becomes >
+
+enum class Style : uint8_t {
+  sympy,   // Eq(s0, 3), Mod(s0, 2), (s0//2), a & b: what PyTorch prints and .pt2 files hold
+  python,  // s0 == 3, s0 % 2, a and b: as in messages
+};
+
+class ExprTable {
+ public:
+  static constexpr ExprId unit = 0;  // the constant 1
+  static constexpr ExprId zero = 1;
+
+  ExprTable();
+  ~ExprTable();
+  ExprTable(const ExprTable&) = delete;
+  ExprTable& operator=(const ExprTable&) = delete;
+
+  // Nodes never change or move: reading them needs no lock. Making them does.
+  const Node& node(ExprId id) const {
+    return chunks_[id >> chunk_bits].load(std::memory_order_acquire)[id & (chunk_size - 1)];
+  }
+  Kind kind(ExprId id) const { return node(id).kind; }
+  bool is_constant(ExprId id) const { return node(id).kind == Kind::constant; }
+  size_t size() const { return size_; }
+
+  ExprId constant(int64_t value);
+  ExprId symbol(uint32_t index);
+  ExprId add(ExprId a, ExprId b);
+  ExprId sub(ExprId a, ExprId b);
+  ExprId mul(ExprId a, ExprId b);
+  ExprId scaled(ExprId a, int64_t factor);
+  ExprId power(ExprId a, int64_t exponent);  // 0 ≤ exponent ≤ 64
+  ExprId floor_div(ExprId a, ExprId b);      // throws on division by the constant zero
+  ExprId mod(ExprId a, ExprId b);
+  ExprId min_max(Kind kind, Span<const ExprId> items);
+  ExprId relation(Kind kind, ExprId a, ExprId b);  // decided where the difference is constant
+  ExprId connective(Kind kind, Span<const ExprId> items);
+  ExprId negate(ExprId condition);
+
+  Terms terms_of_sum(ExprId id) const;  // any expression as a sum of coefficient × monomial
+  ExprId sum(const Terms& sorted);
+  // a = b·q exactly, as polynomials.
+  std::optional<ExprId> divide_exactly(ExprId a, ExprId b);
+  // id = factor·form + offset: form has no constant, coefficients without a common divisor, the last
+  // positive.
+  struct Normal {
+    ExprId form;
+    int64_t factor;
+    int64_t offset;
+  };
+  Normal normalise(ExprId id);
+
+  // Rebuilds with new operands; `leaf` maps symbols, `memo` is keyed by ExprId.
+  ExprId rebuild(const Node& node, Span<const ExprId> operands);
+  std::string print(ExprId id, Span<const std::string> names, Style style = Style::sympy) const;
+  void collect_symbols(ExprId id, std::vector<uint32_t>& indices) const;  // sorted, unique, appended to
+
+ private:
+  static constexpr unsigned chunk_bits = 10;
+  static constexpr size_t chunk_size = size_t{1} << chunk_bits;
+  static constexpr size_t max_chunks = size_t{1} << 14;
+
+  ExprId intern(Kind kind, int64_t value, const Term* items, size_t count);
+  void grow();
+  ExprId multiply_monomials(ExprId a, ExprId b);
+  std::optional<ExprId> divide_monomials(ExprId a, ExprId b);
+  int compare_monomials(ExprId a, ExprId b) const;
+  Terms factors(ExprId monomial) const;
+  ExprId binary(Kind kind, ExprId a, ExprId b);
+  ExprId floor_div_by_int(ExprId a, int64_t divisor);
+  ExprId mod_by_int(ExprId a, int64_t divisor);
+  void cancel_common_factor(ExprId& a, ExprId& b, ExprId& common);
+
+  Arena arena_;
+  std::unique_ptr<std::atomic<Node*>[]> chunks_;
+  size_t size_ = 0;
+  std::vector<uint32_t> slots_;  // ExprId + 1, open addressing
+};
+
+// The grammar of ExprTable::print, and sympy's srepr. `find_symbol(context, name)` gives the symbol's
+// expression; throws Error(value) with the text and column.
+using FindSymbol = ExprId (*)(void* context, std::string_view name);
+ExprId parse_expr(ExprTable& table, std::string_view text, FindSymbol find_symbol, void* context);
+
+}  // namespace tern::sym
