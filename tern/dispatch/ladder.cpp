@@ -14,10 +14,10 @@ inline uint8_t rungs_of(const Op& op, const Arg* args) {
   uint8_t bits = 0;
   for (const Arg *a = args, *end = args + op.arity; a != end; ++a) {
     if (a->kind == ArgKind::tensor) {
-      if (const TensorBody* b = a->tensor_ptr->body()) bits |= b->rungs;
+      if (const TensorBody* b = a->tensor_ptr->body()) bits |= b->rungs | b->storage->rungs;
     } else if (a->kind == ArgKind::tensors) {
       for (const Tensor& t : a->tensors())
-        if (t.defined()) bits |= t->rungs;
+        if (t.defined()) bits |= t->rungs | t->storage->rungs;
     }
   }
   return bits;

@@ -18,6 +18,7 @@ struct StorageBody {
   void* data = nullptr;
   size_t bytes = 0;
   Device device;
+  uint8_t rungs = 0;                   // autograd: an in-place change gave history to a tensor that has views
   bool pooled = false;                 // data came from the pool
   std::shared_ptr<const void> owner;   // keeps borrowed data alive: a mapped file, a NumPy array
   AliasRecord* alias = nullptr;

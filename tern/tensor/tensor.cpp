@@ -12,6 +12,7 @@ SymInt recorded_size(const Tensor& t, int64_t d, Loc loc);  // dispatch/ladder.c
 void Tensor::destroy(TensorBody* body) {
   if (body->autograd) body->free_autograd(body->autograd);
   if (body->alias) body->free_alias(body->alias);
+  if (body->base) adopt(body->base);  // gives its reference back
   body->~TensorBody();
   pool_free(body, sizeof(TensorBody));
 }
@@ -132,12 +133,15 @@ Tensor Tensor::as_view(Dims sizes, Dims strides, SymInt offset) const {
   b->offset = offset;
   b->sizes = std::move(sizes);
   b->strides = std::move(strides);
+  b->base = body_->base ? body_->base : body_;
+  b->base->refs.fetch_add(1, std::memory_order_relaxed);
   finish(*b);
   return t;
 }
 
 Tensor Tensor::shallow_copy() const {
   Tensor t = as_view(body_->sizes, body_->strides, offset());
+  adopt(std::exchange(t->base, nullptr));
   t->wrapped_number = body_->wrapped_number;
   return t;
 }

@@ -38,6 +38,7 @@ struct TensorBody {
   SymInt offset = 0;
   SymInt numel = 1;
   Dims sizes, strides;
+  TensorBody* base = nullptr;   // counted: the tensor this is a view of, so that in-place changes reach its history
   AutogradMeta* autograd = nullptr;
   AliasView* alias = nullptr;
   void (*free_autograd)(AutogradMeta*) = nullptr;
@@ -119,7 +120,9 @@ class Tensor {
   Tensor shallow_copy() const;  // a new handle body over the same memory: no history
 
   // Gradients (autograd/).
-  bool requires_grad() const { return body_->rungs & rung_autograd; }
+  bool requires_grad() const {
+    return (body_->rungs & rung_autograd) || (body_->storage->rungs && requires_grad_through_base());
+  }
   bool is_leaf() const;
   const Tensor& requires_grad_(bool on = true) const;
   Tensor grad() const;
@@ -209,6 +212,7 @@ class Tensor {
   const Tensor& relu_(Loc loc = Loc::here()) const;
 
  private:
+  bool requires_grad_through_base() const;
   static void destroy(TensorBody* body);
   void check_data(DType wanted) const;
   TensorBody* body_ = nullptr;

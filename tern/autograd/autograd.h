@@ -1,0 +1,78 @@
+// Gradients: backward through recorded history, gradients of chosen inputs, hooks, and functions with a backward of their own.
+#pragma once
+#include <vector>
+
+#include "tern/base/function.h"
+#include "tern/tensor/value.h"
+
+namespace tern::autograd {
+
+// Accumulates d(outputs)/d(leaf) into .grad of every leaf. A missing gradient is 1 for a scalar output.
+void backward(Span<const Tensor> outputs, Span<const Tensor> gradients = {}, bool retain_graph = false,
+              bool create_graph = false);
+
+struct GradOptions {
+  bool retain_graph = false;
+  bool create_graph = false;  // the gradients have history themselves: for second derivatives
+  bool allow_unused = false;  // an input that the outputs do not depend on gives an undefined tensor instead of an error
+};
+std::vector<Tensor> grad(Span<const Tensor> outputs, Span<const Tensor> inputs, Span<const Tensor> gradients = {},
+                         GradOptions options = {});
+
+// A hook sees the gradient of a tensor and may replace it (an undefined result keeps it).
+using Hook = tern::Function<Tensor(const Tensor& grad)>;
+int register_hook(const Tensor& t, Hook hook);  // gives a number for remove_hook
+void remove_hook(const Tensor& t, int number);
+// Called after .grad of a leaf has been accumulated.
+int register_post_accumulate_hook(const Tensor& leaf, tern::Function<void(const Tensor& leaf)> hook);
+
+// The name of the recorded function, "AddBackward0"; empty for leaves.
+std::string grad_fn_name(const Tensor& t);
+
+// A function with a backward of its own:
+//   struct Cube : Function<Cube> {
+//     static std::vector<Tensor> forward(Context& c, Span<const Tensor> x) { c.save({x[0]}); return {x[0] * x[0] * x[0]}; }
+//     static std::vector<Tensor> backward(Context& c, Span<const Tensor> g) { return {g[0] * 3 * c.saved(0) * c.saved(0)}; }
+//   };
+//   Tensor y = Cube::apply({x})[0];
+struct SavedTensor;
+class Context {
+ public:
+  Context();
+  ~Context();
+  void save(Span<const Tensor> tensors);  // inputs or outputs; checked for in-place changes when read
+  Tensor saved(size_t i) const;
+  size_t saved_count() const;
+  void mark_non_differentiable(const Tensor& output) { non_differentiable.push_back(output); }
+  void mark_dirty(const Tensor& input) { dirty.push_back(input); }
+  bool needs_input_grad(size_t i) const { return needs[i]; }
+  std::vector<Value> values;         // anything else backward wants
+  std::vector<bool> needs;           // which inputs require a gradient
+  bool materialize_grads = true;     // undefined gradients arrive as zeros
+  std::vector<Tensor> non_differentiable, dirty;
+
+ private:
+  friend struct CustomNode;
+  friend std::vector<Tensor> apply_custom(std::string_view, Span<const Tensor>,
+                                          std::vector<Tensor> (*)(Context&, Span<const Tensor>),
+                                          std::vector<Tensor> (*)(Context&, Span<const Tensor>),
+                                          const std::vector<Value>&);
+  std::vector<Tensor> to_save_;
+  std::vector<SavedTensor> saved_;
+  struct CustomNode* node_ = nullptr;
+};
+
+std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> inputs,
+                                 std::vector<Tensor> (*forward)(Context&, Span<const Tensor>),
+                                 std::vector<Tensor> (*backward)(Context&, Span<const Tensor>),
+                                 const std::vector<Value>& values);
+
+template <class F>
+struct Function {
+  static std::vector<Tensor> apply(Span<const Tensor> inputs, const std::vector<Value>& values = {},
+                                   std::string_view name = __PRETTY_FUNCTION__) {
+    return apply_custom(name, inputs, &F::forward, &F::backward, values);
+  }
+};
+
+}  // namespace tern::autograd

@@ -1,0 +1,211 @@
+// The engine: runs recorded nodes from the outputs back, latest first, each when all its gradients have arrived.
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tern/autograd/history.h"
+#include "tern/base/format.h"
+#include "tern/dispatch/ladder.h"
+#include "tern/ops.h"
+
+namespace tern::autograd {
+namespace {
+
+struct Task {
+  std::unordered_map<GradNode*, int> waiting;                 // gradients still to come
+  std::unordered_map<GradNode*, std::vector<Tensor>> buffers; // what has come
+  std::unordered_map<GradNode*, std::shared_ptr<GradNode>> nodes;
+};
+
+// Counts, for every node that can be reached, how many edges lead to it.
+void explore(Task& task, const std::vector<Edge>& roots) {
+  std::vector<GradNode*> stack;
+  for (const Edge& e : roots)
+    if (e.node && task.nodes.emplace(e.node.get(), e.node).second) stack.push_back(e.node.get());
+  while (!stack.empty()) {
+    GradNode* node = stack.back();
+    stack.pop_back();
+    for (const Edge& e : node->edges) {
+      if (!e.node) continue;
+      ++task.waiting[e.node.get()];
+      if (task.nodes.emplace(e.node.get(), e.node).second) stack.push_back(e.node.get());
+    }
+  }
+}
+
+// The nodes on a way to one of the wanted ones; the others need not run.
+std::unordered_set<GradNode*> needed_for(const Task& task, const std::vector<Edge>& wanted) {
+  std::unordered_map<GradNode*, std::vector<GradNode*>> users;
+  for (auto& [node, owner] : task.nodes)
+    for (const Edge& e : node->edges)
+      if (e.node) users[e.node.get()].push_back(node);
+  std::unordered_set<GradNode*> needed;
+  std::vector<GradNode*> stack;
+  for (const Edge& e : wanted)
+    if (e.node && needed.insert(e.node.get()).second) stack.push_back(e.node.get());
+  while (!stack.empty()) {
+    GradNode* node = stack.back();
+    stack.pop_back();
+    for (GradNode* user : users[node])
+      if (needed.insert(user).second) stack.push_back(user);
+  }
+  return needed;
+}
+
+void accumulate(Task& task, const Edge& edge, Tensor grad) {
+  std::vector<Tensor>& buffer = task.buffers[edge.node.get()];
+  buffer.resize(edge.node->result_shapes.size());
+  if (!grad.defined()) return;
+  grad = fit_gradient(std::move(grad), edge.node->result_shapes[edge.input]);
+  Tensor& slot = buffer[edge.input];
+  slot = slot.defined() ? slot + grad : grad;
+}
+
+// Runs everything; with `wanted`, gives the gradients that arrive there and touches no leaf.
+std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Tensor>& gradients,
+                            const std::vector<Edge>* wanted, bool retain_graph, bool create_graph) {
+  Task task;
+  explore(task, roots);
+  std::unordered_set<GradNode*> needed;
+  std::unordered_map<GradNode*, std::vector<std::pair<uint32_t, size_t>>> captures;
+  std::vector<Tensor> captured;
+  if (wanted) {
+    needed = needed_for(task, *wanted);
+    captured.resize(wanted->size());
+    for (size_t i = 0; i < wanted->size(); ++i) captures[(*wanted)[i].node.get()].push_back({(*wanted)[i].input, i});
+  }
+
+  auto later = [](GradNode* a, GradNode* b) { return a->sequence < b->sequence; };
+  std::priority_queue<GradNode*, std::vector<GradNode*>, decltype(later)> ready(later);
+  for (size_t i = 0; i < roots.size(); ++i) accumulate(task, roots[i], gradients[i]);
+  std::unordered_set<GradNode*> queued;
+  for (const Edge& e : roots)
+    if (!task.waiting.count(e.node.get()) && queued.insert(e.node.get()).second) ready.push(e.node.get());
+
+  GradMode mode(create_graph);
+  while (!ready.empty()) {
+    GradNode* node = ready.top();
+    ready.pop();
+    std::vector<Tensor> grads = std::move(task.buffers[node]);
+    task.buffers.erase(node);
+    grads.resize(node->result_shapes.size());
+    for (size_t r = 0; r < node->hooks.size() && r < grads.size(); ++r)
+      for (auto& [number, hook] : node->hooks[r])
+        if (grads[r].defined())
+          if (Tensor replaced = hook(grads[r]); replaced.defined()) grads[r] = replaced;
+    for (auto& [output, target] : node->retained)
+      if (target && grads[output].defined()) target->grad = create_graph ? grads[output] : grads[output].detach();
+    if (auto it = captures.find(node); it != captures.end())
+      for (auto [input, slot] : it->second) captured[slot] = grads[input];
+
+    std::vector<Tensor> results;
+    bool leaf = node->edges.empty();
+    bool run = std::any_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); });
+    if (wanted) run = run && !leaf && needed.count(node);
+    if (wanted && run) {  // a node all of whose inputs lead nowhere wanted was only captured
+      run = std::any_of(node->edges.begin(), node->edges.end(),
+                        [&](const Edge& e) { return e.node && needed.count(e.node.get()); });
+    }
+    if (run) {
+      results = node->apply(grads);
+      grads.clear();
+      if (results.size() > node->edges.size() &&
+          std::any_of(results.begin() + node->edges.size(), results.end(), [](const Tensor& t) { return t.defined(); }))
+        failf("function {} returned an incorrect number of gradients (expected {}, got {})", node->name(),
+              node->edges.size(), results.size());
+      if (!retain_graph) node->release();
+    }
+    for (size_t i = 0; i < node->edges.size(); ++i) {
+      const Edge& e = node->edges[i];
+      if (!e.node) continue;
+      accumulate(task, e, i < results.size() ? results[i] : Tensor());
+      if (--task.waiting[e.node.get()] == 0) ready.push(e.node.get());
+    }
+  }
+  return captured;
+}
+
+// What backward starts from.
+void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor> gradients, bool create_graph,
+            std::vector<Edge>& roots, std::vector<Tensor>& grads) {
+  if (!gradients.empty() && gradients.size() != outputs.size())
+    failf("{}: got {} tensors and {} gradients", what, outputs.size(), gradients.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& t = outputs[i];
+    Edge edge = grad_edge(t);
+    if (!edge.node)
+      failf("element {} of tensors does not require grad and does not have a grad_fn", i);
+    Tensor g = i < gradients.size() ? gradients[i] : Tensor();
+    if (!g.defined()) {
+      if (!(t.numel() == 1)) fail("grad can be implicitly created only for scalar outputs");
+      GradMode mode(create_graph);
+      g = tern::ones_like(t.detach());
+    } else if (g.dim() != t.dim() || !std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(),
+                                                 [](SymInt a, SymInt b) { return surely_eq(a, b); })) {
+      failf("Mismatch in shape: grad_output[{}] has a shape of torch.Size({}) and output[{}] has a shape of torch.Size({}).",
+            i, str(g.sizes()), i, str(t.sizes()));
+    }
+    roots.push_back(edge);
+    grads.push_back(g);
+  }
+}
+
+}  // namespace
+
+void backward(Span<const Tensor> outputs, Span<const Tensor> gradients, bool retain_graph, bool create_graph) {
+  std::vector<Edge> roots;
+  std::vector<Tensor> grads;
+  starts("backward", outputs, gradients, create_graph, roots, grads);
+  execute(roots, grads, nullptr, retain_graph || create_graph, create_graph);
+}
+
+std::vector<Tensor> grad(Span<const Tensor> outputs, Span<const Tensor> inputs, Span<const Tensor> gradients,
+                         GradOptions options) {
+  std::vector<Edge> roots, wanted;
+  std::vector<Tensor> grads;
+  starts("grad", outputs, gradients, options.create_graph, roots, grads);
+  for (const Tensor& t : inputs) {
+    Edge e = grad_edge(t);
+    if (!e.node) fail("One of the differentiated Tensors does not require grad");
+    wanted.push_back(e);
+  }
+  std::vector<Tensor> result =
+      execute(roots, grads, &wanted, options.retain_graph || options.create_graph, options.create_graph);
+  for (size_t i = 0; i < result.size(); ++i)
+    if (!result[i].defined() && !options.allow_unused)
+      fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
+           "is the desired behavior.");
+  return result;
+}
+
+int register_hook(const Tensor& t, Hook hook) {
+  if (!t.requires_grad()) fail("cannot register a hook on a tensor that doesn't require gradient");
+  Edge e = grad_edge(t);
+  AutogradMeta& meta = autograd_meta(t);
+  int number = meta.next_hook++;
+  if (meta.node) {
+    e.node->hooks.resize(std::max<size_t>(e.node->hooks.size(), e.input + 1));
+    e.node->hooks[e.input].push_back({number, std::move(hook)});
+  } else {
+    meta.hooks.push_back({number, std::move(hook)});
+  }
+  return number;
+}
+
+void remove_hook(const Tensor& t, int number) {
+  AutogradMeta& meta = autograd_meta(t);
+  auto same = [&](const auto& entry) { return entry.first == number; };
+  if (meta.node && meta.output < meta.node->hooks.size()) std::erase_if(meta.node->hooks[meta.output], same);
+  std::erase_if(meta.hooks, same);
+  std::erase_if(meta.post_hooks, same);
+}
+
+int register_post_accumulate_hook(const Tensor& leaf, tern::Function<void(const Tensor& leaf)> hook) {
+  if (!leaf.is_leaf()) fail("post accumulate grad hooks cannot be registered on non-leaf tensors");
+  AutogradMeta& meta = autograd_meta(leaf);
+  meta.post_hooks.push_back({meta.next_hook, std::move(hook)});
+  return meta.next_hook++;
+}
+
+}  // namespace tern::autograd

@@ -1,0 +1,67 @@
+// What is recorded: nodes that know how to turn the gradients of their results into those of their inputs.
+#pragma once
+#include <memory>
+
+#include "tern/autograd/autograd.h"
+#include "tern/dispatch/op.h"
+
+namespace tern {
+
+namespace autograd {
+
+struct GradNode;
+struct Edge {
+  std::shared_ptr<GradNode> node;  // null: no gradient is wanted
+  uint32_t input = 0;              // which result of that node
+};
+
+struct GradNode {
+  std::vector<Edge> edges;          // one per input that may need a gradient
+  std::vector<Shape> result_shapes; // of what this node made: gradients that arrive are brought to these
+  uint64_t sequence = 0;            // later nodes run first
+  std::vector<std::vector<std::pair<int, Hook>>> hooks;  // by result
+  std::vector<std::pair<uint32_t, AutogradMeta*>> retained;  // results whose tensor keeps its gradient, while it lives
+
+  GradNode();
+  virtual ~GradNode();
+  virtual std::vector<Tensor> apply(Span<const Tensor> grads) = 0;
+  virtual std::string name() const = 0;
+  virtual void release() {}  // frees what was saved
+};
+
+// A tensor kept for backward; reading it checks that nobody wrote to it since.
+struct SavedTensor {
+  Tensor data;
+  std::weak_ptr<GradNode> producer;  // of an output of the node itself: kept weakly, or it would never be freed
+  uint32_t output = 0;
+  uint32_t version = 0;
+  bool is_output = false;
+  bool present = false;
+
+  SavedTensor() = default;
+  explicit SavedTensor(const Tensor& t, bool is_output = false);
+  Tensor unpack(const std::shared_ptr<GradNode>& self) const;
+};
+
+Edge grad_edge(const Tensor& t);  // where the gradient of t goes; makes the accumulator of a leaf
+void set_history(const Tensor& t, std::shared_ptr<GradNode> node, uint32_t output);
+bool needs_grad(const Tensor& t);
+Shape shape_of(const Tensor& t);
+Tensor fit_gradient(Tensor grad, const Shape& wanted);  // sums what broadcasting added, casts
+
+}  // namespace autograd
+
+struct AutogradMeta {
+  std::shared_ptr<autograd::GradNode> node;       // null for a leaf
+  uint32_t output = 0;
+  std::weak_ptr<autograd::GradNode> accumulator;  // of a leaf
+  Tensor grad;
+  uint32_t version = 0;   // of a view: the storage's version that `node` speaks of
+  bool retains_grad = false;
+  std::vector<std::pair<int, autograd::Hook>> hooks;  // of a leaf
+  std::vector<std::pair<int, tern::Function<void(const Tensor&)>>> post_hooks;
+  int next_hook = 0;
+};
+AutogradMeta& autograd_meta(const Tensor& t);  // made when missing
+
+}  // namespace tern

@@ -1,0 +1,322 @@
+// The autograd rung: saves what the formulas name, goes down, links the history of what comes back.
+#include "tern/autograd/history.h"
+#include "tern/base/format.h"
+#include "tern/dispatch/grad_context.h"
+#include "tern/dispatch/ladder.h"
+#include "tern/ops.h"
+
+namespace tern {
+namespace autograd {
+namespace {
+
+// An argument kept for backward, turned into an Arg again when the formula runs.
+struct SavedArg {
+  SavedTensor tensor;
+  std::vector<SavedTensor> tensors;
+  Value value;
+  ArgKind kind = ArgKind::none;
+  // Unpacked storage for list arguments.
+  std::vector<Tensor> tensor_list;
+  Dims ints;
+  std::vector<double> floats;
+  std::vector<Scalar> scalars;
+  std::unique_ptr<bool[]> bools;
+  std::complex<double> number;
+  Tensor unpacked;
+};
+
+Tensor without_data(const Tensor& t) {
+  Tensor meta = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device(), true);
+  return meta;
+}
+
+struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
+  const Op* op;
+  std::vector<SavedArg> args;
+  std::vector<SavedTensor> results;
+  std::vector<int> edge_arg;    // which argument an edge is of
+  std::vector<int> edge_item;   // which entry of a list argument; -1 for a single tensor
+  uint64_t wanted = 0;
+
+  void save(const Op& the_op, const Arg* a, uint64_t whole, uint64_t meta) {
+    op = &the_op;
+    args.resize(the_op.arity);
+    for (int i = 0; i < the_op.arity; ++i) {
+      SavedArg& s = args[i];
+      bool keep = whole >> i & 1, keep_meta = meta >> i & 1;
+      s.kind = a[i].kind;
+      switch (a[i].kind) {
+        case ArgKind::tensor:
+          if (!a[i].tensor_ptr->defined()) s.kind = ArgKind::none;
+          else if (keep) {
+            // An in-place operator is about to overwrite its first argument.
+            bool overwritten = i == 0 && the_op.is(op_inplace);
+            if (overwritten) {
+              NoGrad no_grad;
+              s.tensor = SavedTensor(clone(a[i].tensor_ptr->shallow_copy()));
+            } else {
+              s.tensor = SavedTensor(*a[i].tensor_ptr);
+            }
+          } else if (keep_meta) s.tensor = SavedTensor(without_data(*a[i].tensor_ptr));
+          break;
+        case ArgKind::tensors:
+          if (keep)
+            for (const Tensor& t : a[i].tensors()) s.tensors.emplace_back(t);
+          else if (keep_meta)
+            for (const Tensor& t : a[i].tensors()) s.tensors.emplace_back(t.defined() ? without_data(t) : t);
+          break;
+        case ArgKind::ints: s.ints = Dims(a[i].syms()); break;
+        case ArgKind::floats: s.floats = a[i].floats().vec(); break;
+        case ArgKind::scalars:
+          if (a[i].count == 0) {
+            s.kind = ArgKind::complex_;
+            s.number = a[i].scalar().to_complex();
+          } else {
+            s.scalars = a[i].scalars().vec();
+          }
+          break;
+        case ArgKind::bools:
+          s.bools.reset(new bool[a[i].count + 1]);
+          std::copy_n(a[i].bools_ptr, a[i].count, s.bools.get());
+          s.value = Value(static_cast<int64_t>(a[i].count));
+          break;
+        case ArgKind::complex_: s.number = *a[i].complex_ptr; break;
+        case ArgKind::generator: s.kind = ArgKind::none; break;
+        case ArgKind::none: break;
+        default: s.value = a[i].to_value();
+      }
+    }
+  }
+
+  Arg unpack(SavedArg& s) {
+    switch (s.kind) {
+      case ArgKind::tensor:
+        s.unpacked = s.tensor.unpack(nullptr);
+        return Arg(s.unpacked);
+      case ArgKind::tensors:
+        s.tensor_list.clear();
+        for (const SavedTensor& t : s.tensors) s.tensor_list.push_back(t.unpack(nullptr));
+        return Arg(Span<const Tensor>(s.tensor_list));
+      case ArgKind::ints: return Arg(Span<const SymInt>(s.ints));
+      case ArgKind::floats: return Arg(Span<const double>(s.floats));
+      case ArgKind::scalars: return Arg(Span<const Scalar>(s.scalars));
+      case ArgKind::bools: return Arg(Span<const bool>(s.bools.get(), static_cast<size_t>(s.value.to_int())));
+      case ArgKind::complex_: return Arg(s.number);
+      case ArgKind::int_: return Arg(s.value.sym());
+      case ArgKind::float_: return Arg(s.value.to_double());
+      case ArgKind::bool_: return Arg(s.value.to_bool());
+      case ArgKind::string: return Arg(std::string_view(s.value.string()));
+      case ArgKind::device: return Arg(s.value.device());
+      case ArgKind::value: return Arg(&s.value);
+      default: return Arg();
+    }
+  }
+
+  std::vector<Tensor> apply(Span<const Tensor> grads) override {
+    std::shared_ptr<GradNode> self = shared_from_this();
+    std::vector<Arg> unpacked;
+    for (SavedArg& s : args) unpacked.push_back(unpack(s));
+    std::vector<Value> outputs;
+    for (const SavedTensor& t : results) outputs.push_back(Value(t.unpack(self)));
+    outputs.resize(std::max<size_t>(outputs.size(), result_shapes.size()));
+    std::vector<Value> gradients(op->arity);
+    GradContext context{*op, unpacked.data(), outputs.data(), grads, result_shapes, wanted, gradients.data()};
+    op->grad(context);
+    for (SavedArg& s : args) {
+      s.unpacked = Tensor();
+      s.tensor_list.clear();
+    }
+    std::vector<Tensor> flat(edges.size());
+    for (size_t e = 0; e < edges.size(); ++e) {
+      Value& g = gradients[edge_arg[e]];
+      if (g.is_none()) continue;
+      if (edge_item[e] < 0) flat[e] = g.tensor();
+      else if (g.is_list()) flat[e] = g.items()[edge_item[e]].tensor();
+    }
+    return flat;
+  }
+
+  std::string name() const override {
+    std::string text = op->schema().name.str(), camel;
+    text = text.substr(text.find("::") + 2);
+    bool upper = true;
+    for (char c : text) {
+      if (c == '_') {
+        upper = true;
+        continue;
+      }
+      camel += upper ? static_cast<char>(toupper(c)) : c;
+      upper = false;
+    }
+    return camel + "Backward0";
+  }
+
+  void release() override {
+    for (SavedArg& s : args) {
+      s.tensor.data = Tensor();
+      for (SavedTensor& t : s.tensors) t.data = Tensor();
+    }
+    for (SavedTensor& t : results) t.data = Tensor();
+  }
+};
+
+// Stands where an operator has no derivative: the error comes when somebody asks for it.
+struct NotDifferentiable : GradNode {
+  std::string op_name;
+  std::vector<Tensor> apply(Span<const Tensor>) override {
+    failf("derivative for {} is not implemented", op_name);
+  }
+  std::string name() const override { return "NotImplemented"; }
+};
+
+// The history of a base after an in-place change of one of its views: the gradient outside the view passes through,
+// inside it goes through the operator's own backward.
+struct CopySlices : GradNode {
+  std::shared_ptr<GradNode> inner;
+  Shape base;
+  Dims sizes, strides;
+  SymInt offset;
+
+  std::vector<Tensor> apply(Span<const Tensor> grads) override {
+    Tensor whole = grads[0];
+    Tensor slice = as_strided(whole.is_contiguous() ? whole : whole.contiguous(), sizes, strides, offset);
+    std::vector<Tensor> inside = inner->apply(Span<const Tensor>(&slice, 1));
+    // Edge 0 is the base: what the operator passes on to its first argument replaces the slice.
+    Tensor through = !inside.empty() && inside[0].defined() ? fit_gradient(inside[0], {sizes, base.dtype})
+                                                            : zeros_like(slice);
+    std::vector<Tensor> result = std::move(inside);
+    result.resize(edges.size());
+    result[0] = as_strided_scatter(whole.is_contiguous() ? whole : whole.contiguous(), through, sizes, strides, offset);
+    return result;
+  }
+  std::string name() const override { return "CopySlices"; }
+  void release() override { inner->release(); }
+};
+
+bool wants_grad(const Op& op, const Arg* args, uint64_t* wanted) {
+  uint64_t bits = 0;
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind == ArgKind::tensor) {
+      if (needs_grad(*args[i].tensor_ptr)) bits |= uint64_t{1} << i;
+    } else if (args[i].kind == ArgKind::tensors) {
+      for (const Tensor& t : args[i].tensors())
+        if (needs_grad(t)) bits |= uint64_t{1} << i;
+    }
+  }
+  *wanted = bits;
+  return bits;
+}
+
+void check_inplace(const Tensor& self) {
+  if (self->base) {
+    TensorBody* base = self->base;
+    if ((base->rungs & rung_autograd) && !(base->autograd && base->autograd->node))
+      fail("a view of a leaf Variable that requires grad is being used in an in-place operation.");
+  }
+  if ((self->rungs & rung_autograd) && self.is_leaf())
+    fail("a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+void link_edges(OpNode& node, const Op& op, const Arg* args, uint64_t wanted) {
+  for (int i = 0; i < op.arity; ++i) {
+    if (!(op.differentiable >> i & 1)) continue;
+    if (args[i].kind == ArgKind::tensor) {
+      node.edges.push_back(wanted >> i & 1 ? grad_edge(*args[i].tensor_ptr) : Edge{});
+      node.edge_arg.push_back(i);
+      node.edge_item.push_back(-1);
+    } else if (args[i].kind == ArgKind::tensors) {
+      Span<const Tensor> list = args[i].tensors();
+      for (size_t k = 0; k < list.size(); ++k) {
+        node.edges.push_back(grad_edge(list[k]));
+        node.edge_arg.push_back(i);
+        node.edge_item.push_back(static_cast<int>(k));
+      }
+    }
+  }
+}
+
+bool differentiable_type(const Tensor& t) { return t.is_floating_point() || t.is_complex(); }
+
+// Gives an in-place result its history; through a view it is the base that changes.
+void rebase(const Tensor& self, const std::shared_ptr<GradNode>& node) {
+  if (!self->base) {
+    set_history(self, node, 0);
+    if (self.storage().use_count() > 1) self.storage()->rungs |= rung_autograd;
+    return;
+  }
+  self->base->refs.fetch_add(1, std::memory_order_relaxed);
+  Tensor base = Tensor::adopt(self->base);
+  auto slices = std::make_shared<CopySlices>();
+  slices->inner = node;
+  slices->base = shape_of(base);
+  slices->result_shapes = {slices->base};
+  slices->sizes = Dims(self.sizes());
+  slices->strides = Dims(self.strides());
+  slices->offset = self.offset() - base.offset();
+  slices->edges = node->edges;
+  Edge old = (base->rungs & rung_autograd) ? grad_edge(base) : Edge{};
+  if (slices->edges.empty()) slices->edges.resize(1);
+  slices->edges[0] = old;
+  set_history(base, slices, 0);
+  base.storage()->rungs |= rung_autograd;
+  // The view itself follows its base from now on.
+  if (self->autograd) self->autograd->version = self.version() - 1;
+  self->rungs |= rung_autograd;
+  if (!self->autograd) autograd_meta(self).version = self.version() - 1;
+}
+
+}  // namespace
+}  // namespace autograd
+
+void autograd_call(const Op& op, const Arg* args, Value* results) {
+  using namespace autograd;
+  uint64_t wanted = 0;
+  const Tensor* self = op.arity && args[0].kind == ArgKind::tensor ? args[0].tensor_ptr : nullptr;
+  bool mutates = op.is(op_inplace) && self;
+  bool record = thread_state.grad_enabled && !op.is(op_no_grad) && wants_grad(op, args, &wanted);
+  if (mutates && thread_state.grad_enabled) check_inplace(*self);
+  if (!record) return descend(rung_autograd, op, args, results);
+
+  std::shared_ptr<GradNode> node;
+  OpNode* op_node = nullptr;
+  if (!op.grad) {
+    auto missing = std::make_shared<NotDifferentiable>();
+    missing->op_name = op.qualified();
+    for (int i = 0; i < op.arity; ++i)
+      if (wanted >> i & 1 && args[i].kind == ArgKind::tensor) missing->edges.push_back(grad_edge(*args[i].tensor_ptr));
+    node = missing;
+  } else if (wanted & op.differentiable) {
+    auto fresh = std::make_shared<OpNode>();
+    op_node = fresh.get();
+    fresh->wanted = wanted & op.differentiable;
+    fresh->save(op, args, op.saves_args, op.saves_meta);
+    link_edges(*fresh, op, args, wanted);
+    node = fresh;
+  }
+  descend(rung_autograd, op, args, results);
+  if (!node) return;
+
+  // The tensors among the results, lists included, are the node's outputs in order.
+  std::vector<Tensor> outputs;
+  for (int r = 0; r < op.results; ++r) {
+    if (results[r].is_tensor()) outputs.push_back(results[r].tensor());
+    else if (results[r].is_list())
+      for (const Value& v : results[r].items()) outputs.push_back(v.is_tensor() ? v.tensor() : Tensor());
+    else outputs.push_back(Tensor());
+  }
+  for (const Tensor& t : outputs) node->result_shapes.push_back(t.defined() ? shape_of(t) : Shape());
+  if (mutates) {
+    rebase(*self, node);
+  } else {
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i].defined() && differentiable_type(outputs[i]))
+        set_history(outputs[i], node, static_cast<uint32_t>(i));
+  }
+  if (op_node && op.saves_results) {
+    op_node->results.resize(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (op.saves_results >> i & 1) op_node->results[i] = SavedTensor(outputs[i], true);
+  }
+}
+
+}  // namespace tern

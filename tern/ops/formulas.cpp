@@ -1,0 +1,19 @@
+#include "tern/ops/formulas.h"
+
+#include "tern/ops.h"
+
+namespace tern {
+
+Tensor times(const Tensor& t, const Scalar& factor) { return factor.equals(1) ? t : t * factor; }
+
+Tensor sum_to(const Tensor& t, Span<const SymInt> sizes) {
+  SmallVector<int64_t, 6> dims;
+  int64_t lead = t.dim() - static_cast<int64_t>(sizes.size());
+  for (int64_t d = 0; d < lead; ++d) dims.push_back(d);
+  for (int64_t d = lead; d < t.dim(); ++d)
+    if (surely_eq(sizes[d - lead], 1) && !surely_eq(t.sizes()[d], 1)) dims.push_back(d);
+  Tensor result = dims.empty() ? t : sum(t, Ints(dims), true);
+  return lead > 0 ? view(result, sizes) : result;
+}
+
+}  // namespace tern
