@@ -1,4 +1,6 @@
 // The autograd rung: saves what the formulas name, goes down, links the history of what comes back.
+#include <algorithm>
+
 #include "tern/autograd/history.h"
 #include "tern/base/format.h"
 #include "tern/dispatch/grad_context.h"
@@ -53,7 +55,7 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
             bool overwritten = i == 0 && the_op.is(op_inplace);
             if (overwritten) {
               NoGrad no_grad;
-              s.tensor = SavedTensor(clone(a[i].tensor_ptr->shallow_copy()));
+              s.tensor = SavedTensor(tern::clone(a[i].tensor_ptr->shallow_copy()));
             } else {
               s.tensor = SavedTensor(*a[i].tensor_ptr);
             }

@@ -53,15 +53,6 @@ bool in_parallel_region() { return omp_in_parallel(); }
   int parts = static_cast<int>(std::min<int64_t>(num_threads(), n / std::max<int64_t>(grain, 1)));
   if (parts <= 1 || omp_in_parallel()) return body(context, begin, end);
   std::exception_ptr error;
-<<<<<<< HEAD
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static)
-  for (int64_t p = 0; p < parts; ++p) {
-    try {
-      body(context, begin + n * p / parts, begin + n * (p + 1) / parts);
-    } catch (...) {
-#pragma omp critical
-      error = std::current_exception();
-=======
   std::mutex error_mutex;
   before_others(&loop_start);
 #pragma omp parallel num_threads(parts)
@@ -75,7 +66,6 @@ bool in_parallel_region() { return omp_in_parallel(); }
         std::lock_guard lock(error_mutex);
         error = std::current_exception();
       }
->>>>>>> setup
     }
     before_others(&loop_end);
   }

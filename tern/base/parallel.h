@@ -9,12 +9,7 @@ int num_threads();
 void set_num_threads(int n);  // this thread's limit for the loops it starts; n >= 1
 bool in_parallel_region();
 
-<<<<<<< HEAD
-// Calls body(context, begin, end) on disjoint ranges that cover [begin, end); ranges are at least `grain`
-// long.
-=======
 // Calls body(context, begin, end) on disjoint ranges that cover [begin, end), each at least `grain` long.
->>>>>>> setup
 void parallel_for(int64_t begin, int64_t end, int64_t grain, void* context,
                   void (*body)(void*, int64_t, int64_t));
 
