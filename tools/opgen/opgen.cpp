@@ -350,7 +350,7 @@ Entry derive_inplace(const Entry& e) {
   d.name += "_";
   d.params[0].written = true;
   d.returns.resize(1);
-  size_t at = e.schema.find("Tensor");
+  size_t at = e.schema.find("Tensor", e.schema.find('('));
   d.schema = e.schema.substr(0, e.schema.find('(')) + "(Tensor(a!)" + e.schema.substr(at + 6);
   size_t dot = d.schema.find('.');
   size_t open = d.schema.find('(');
@@ -484,7 +484,7 @@ string source(const Family& f) {
   string table = "ops_" + f.name;
   o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#include \"tern/ops/" << f.name << ".args.h\"\n"
     << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n#include \"tern/ops.h\"\n"
-    << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\nextern const Op " << table << "[];\n\n";
+    << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
   struct Row {
@@ -507,7 +507,7 @@ string source(const Family& f) {
       rows.push_back({derive_out(e), &e, 'o'});
     }
 
-  o << "// ---- stubs ----\n";
+  o << "extern Op " << table << "[" << rows.size() << "];\n\n// ---- stubs ----\n";
   for (size_t i = 0; i < rows.size(); ++i) {
     const Entry& e = rows[i].entry;
     string name = rows[i].base->name;
@@ -646,7 +646,8 @@ string source(const Family& f) {
       o << "}\n";
     }
   }
-  o << "}  // namespace\n\n// ---- the table ----\nconstinit const Op " << table << "[] = {\n";
+  o << "}  // namespace\n\n#line 1 \"" << f.name << ".gen.cpp (the table)\"\nconstinit Op " << table << "[" << rows.size()
+    << "] = {\n";
   for (const Row& row : rows) {
     const Entry &e = row.entry, &b = *row.base;
     string id = b.id();
@@ -747,7 +748,7 @@ int main(int argc, char** argv) {
     write_if_changed(out + "/tern/ops/" + f.name + ".args.h", args_header(f));
     write_if_changed(out + "/tern/ops/" + f.name + ".gen.cpp", source(f));
     all += "#include \"tern/ops/" + f.name + ".h\"\n";
-    registry += "extern const Op ops_" + f.name + "[];\nextern const unsigned long ops_" + f.name + "_size;\n";
+    registry += "extern Op ops_" + f.name + "[];\nextern const unsigned long ops_" + f.name + "_size;\n";
     tables += "      {ops_" + f.name + ", ops_" + f.name + "_size},\n";
   }
   registry += "\nSpan<const OpTable> op_tables() {\n  static const OpTable tables[] = {\n" + tables +
