@@ -142,14 +142,31 @@ struct JsonParser {
     node.real = v;
   }
 
+  // To the next quote, backslash or control character; non-zero when a byte above ASCII was passed.
+  uint64_t skip_plain() {
+    constexpr uint64_t ones = 0x0101010101010101, tops = ones << 7;
+    uint64_t high = 0;
+    for (; end - p >= 8; p += 8) {
+      uint64_t word;
+      std::memcpy(&word, p, 8);
+      // In each: the top bit of a byte that is zero (or below 0x20), exact up to the first such byte.
+      uint64_t quote = word ^ (ones * '"'), back = word ^ (ones * '\\');
+      uint64_t stop = ((quote - ones) & ~quote) | ((back - ones) & ~back) | ((word - ones * 0x20) & ~word);
+      if ((stop & tops) != 0) break;
+      high |= word & tops;
+    }
+    while (p < end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20)
+      high |= static_cast<unsigned char>(*p++) & 0x80;
+    return high;
+  }
+
   void string(uint32_t parent) {
     const char* open = p++;
     const char* from = p;
-    unsigned char high = 0;
-    while (p < end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) high |= *p++;
+    uint64_t high = skip_plain();
     if (p == end) bad_at(open, "the string does not end");
     if (*p == '"') {
-      if (high & 0x80) check_utf8(from, p);
+      if (high) check_utf8(from, p);
       finish_string(add(JsonKind::string, parent), from, static_cast<size_t>(p - from), open);
       ++p;
       return;
@@ -167,7 +184,9 @@ struct JsonParser {
         escape(out, open);
         chunk = p;
       } else {
-        out += *p++;
+        const char* run = p;
+        skip_plain();
+        out.append(run, p);
       }
     }
     check_utf8(chunk, p);

@@ -28,10 +28,6 @@ T load(const uint8_t* at) {
 
 }  // namespace
 
-uint32_t crc32(Bytes bytes, uint32_t seed) {
-  return static_cast<uint32_t>(::crc32_z(seed, bytes.data(), bytes.size()));
-}
-
 // ---- reader
 
 bool ZipReader::looks_like_zip(Bytes bytes) {

@@ -40,6 +40,25 @@ void poke(std::vector<uint8_t>& file, std::string_view signature, int nth, size_
 }
 constexpr std::string_view kCentral("PK\1\2", 4), kLocal("PK\3\4", 4), kEnd("PK\5\6", 4);
 
+TEST(IoZip, Crc32) {
+  EXPECT_EQ(crc32({}), 0u);
+  EXPECT_EQ(crc32(as_bytes("123456789")), 0xcbf43926u);
+  EXPECT_EQ(crc32({}, 0x12345678), 0x12345678u);
+  std::vector<uint8_t> data(1000);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * i + 7 * i);
+  for (size_t from = 0; from < 20; ++from)
+    for (size_t size = 0; size + from <= 300; ++size) {
+      Bytes bytes(data.data() + from, size);
+      uint32_t bitwise = ~0u;
+      for (uint8_t b : bytes) {
+        bitwise ^= b;
+        for (int i = 0; i < 8; ++i) bitwise = bitwise >> 1 ^ (bitwise & 1 ? 0xEDB88320u : 0);
+      }
+      ASSERT_EQ(crc32(bytes), ~bitwise) << size;
+      ASSERT_EQ(crc32(bytes.drop_front(size / 3), crc32(bytes.first(size / 3))), ~bitwise) << size;
+    }
+}
+
 TEST(IoZip, RoundTrip) {
   ZipReader zip = reader(small_archive());
   ASSERT_EQ(zip.members().size(), 4u);
