@@ -388,8 +388,8 @@ std::shared_ptr<const JsonDoc> parse_json(Blob text, std::string label) {
   doc->source_ = std::move(text);
   const char* start = reinterpret_cast<const char*>(doc->source_.bytes.data());
   size_t size = doc->source_.bytes.size();
-  doc->nodes_.reserve(size / 12);
-  doc->children_.reserve(size / 24);
+  doc->nodes_.reserve(size / 8);
+  doc->children_.reserve(size / 16);
   JsonParser{*doc, start, start + size, start, {}}.document();
   return doc;
 }

@@ -7,7 +7,7 @@
 namespace tern::io {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(IoFile, WritesAndMapsBack) {
   TemporaryDir dir;

@@ -11,7 +11,7 @@
 namespace tern::io {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::shared_ptr<const JsonDoc> parse(std::string_view text) { return parse_json(text, "model.json"); }
 std::string error_in(std::string_view text) {

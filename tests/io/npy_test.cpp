@@ -9,8 +9,8 @@
 namespace tern::io {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 NpyArray floats(std::vector<int64_t> shape, std::vector<float> values) {
   std::vector<uint8_t> bytes(values.size() * 4);

@@ -11,7 +11,7 @@
 namespace tern::io {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using namespace std::string_view_literals;
 
 std::shared_ptr<const PickleDoc> parse(std::string_view text, PickleLimits limits = {}) {

@@ -7,8 +7,8 @@
 namespace tern::io {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using namespace std::string_view_literals;
 
 TEST(IoProtobuf, KnownBytes) {

@@ -9,8 +9,8 @@
 namespace tern::io {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<uint8_t> file_with(std::string_view header, std::string_view data) {
   uint64_t size = header.size();

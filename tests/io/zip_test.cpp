@@ -11,7 +11,7 @@
 namespace tern::io {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<uint8_t> small_archive() {
   MemoryWriter out;
