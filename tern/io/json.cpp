@@ -353,8 +353,11 @@ struct JsonParser {
     for (uint32_t i = 0; i < node.size; ++i) {
       std::string_view text = key_text(keys[i]);
       uint32_t slot = static_cast<uint32_t>(hash_text(text)) & (slots - 1);
+      uint32_t probes = 0;
       while (uint32_t other = doc.tables_[at + slot]) {
         if (key_text(other) == text) duplicate(keys[i]);
+        // A half-full table never needs this many: the names were chosen to collide.
+        if (++probes > 4096) bad_at(open, "the names of an object's members collide on purpose");
         slot = (slot + 1) & (slots - 1);
       }
       doc.tables_[at + slot] = keys[i];  // node 0 is the root and never a key
