@@ -17,6 +17,7 @@ struct AliasRecord {
   Tensor value;          // what the memory holds, as a value of the base's shape
   Tensor initial;        // what it held first
   uint32_t version = 0;  // counts writes
+  uint64_t serial = 0;   // later memory has a larger number
 };
 struct AliasView {
   Tensor inner;          // this tensor's value when the memory was at `version`
@@ -53,10 +54,12 @@ class Functional : public Mode {
   void write(const Tensor& outer, Tensor value);
   Tensor replay(const ViewStep& step, const Tensor& parent);
   struct Journal {
+    uint64_t first_serial;          // memory made inside the block is nobody else's business
     std::vector<Write> writes;
     std::vector<Tensor> refreshed;  // views that were computed anew inside: outside, those values do not exist
   };
   std::vector<Journal> journals_;
+  uint64_t next_serial_ = 0;
 };
 
 }  // namespace capture

@@ -237,7 +237,6 @@ class Retracer {
         if (std::none_of(written.begin(), written.end(), [&](const Storage& s) { return s == w.storage; }))
           written.push_back(w.storage);
     for (const Storage& s : written) {
-      if (!core_.knows(s->alias->value)) continue;  // made inside the block
       Tensor now[2];
       int k = 0;
       for (Branch* branch : {&a, &b}) {
@@ -291,7 +290,7 @@ class Retracer {
       std::vector<Storage> more;
       for (Functional::Write& w : b.writes) {
         bool known = std::any_of(written.begin(), written.end(), [&](const Storage& s) { return s == w.storage; });
-        if (!known && core_.knows(w.storage->alias->value)) more.push_back(w.storage);
+        if (!known) more.push_back(w.storage);
       }
       for (size_t k = 0; k < written.size(); ++k) functional_.set_value(written[k], before[k]);
       if (!more.empty()) {
