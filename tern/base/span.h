@@ -1,5 +1,6 @@
 // A borrowed array, like std::span but also made from an initializer list, so that `view(x, {2, -1})` works.
 #pragma once
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <type_traits>
@@ -10,19 +11,29 @@ namespace tern {
 template <class T>
 class Span {
  public:
+  using value_type = std::remove_const_t<T>;
+  using iterator = T*;
+  using const_iterator = T*;
+
   constexpr Span() = default;
   constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
   template <size_t N>
   constexpr Span(T (&array)[N]) : data_(array), size_(N) {}
-  // Borrows the list: valid until the end of the full expression, as for any argument.
-  constexpr Span(std::initializer_list<std::remove_const_t<T>> list)
-    requires std::is_const_v<T>
+  // Borrows the list: valid until the end of the full expression, as for any argument; g++ warns of that.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"
+#endif
+  constexpr Span(std::initializer_list<std::remove_const_t<T>> list) requires std::is_const_v<T>
       : data_(list.begin()), size_(list.size()) {}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
   template <class C>
-    requires requires(C& c) {
-      { c.data() } -> std::convertible_to<T*>;
-      c.size();
-    }
+  requires requires(C& c) {
+    { c.data() } -> std::convertible_to<T*>;
+    c.size();
+  }
   constexpr Span(C&& c) : data_(c.data()), size_(c.size()) {}
 
   constexpr T* data() const { return data_; }

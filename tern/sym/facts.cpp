@@ -164,7 +164,7 @@ Range ShapeEnv::bound_node(ExprId id, int depth) {
     case Kind::sum: {
       Range out{0, 0};
       for (size_t i = 0; i < n.count; ++i) out = out + scale(operand(i), n.items[i].factor);
-      return out;
+      return intersect(out, bound_by_structure(id, depth));
     }
     case Kind::product: {
       Range out{1, 1};
@@ -197,6 +197,39 @@ Range ShapeEnv::bound_node(ExprId id, int depth) {
   }
 }
 
+// Terms of a sum are not independent: s0 - s0*s1 is s0·(1 - s1), and a // k is within a/k - 1 and a/k.
+Range ShapeEnv::bound_by_structure(ExprId sum, int depth) {
+  constexpr int64_t large = int64_t{1} << 20;
+  Node n = table_.node(sum);
+  Node first = table_.node(n.items[0].expr);
+  Range out;
+  if (first.kind == Kind::product || first.kind == Kind::symbol) {
+    ExprId factor = first.kind == Kind::product ? first.items[0].expr : n.items[0].expr;
+    for (size_t i = 0; i < std::max<size_t>(first.count, 1); ++i) {
+      if (first.kind == Kind::product) factor = first.items[i].expr;
+      if (std::optional<ExprId> rest = table_.divide_exactly(sum, factor)) {
+        out = intersect(out, bound(factor, depth + 1) * bound(*rest, depth + 1));
+        break;
+      }
+    }
+  }
+  for (const Term& t : n.terms()) {
+    Node item = table_.node(t.expr);
+    if (item.kind != Kind::floor_div || !table_.is_constant(item.items[1].expr)) continue;
+    int64_t k = table_.node(item.items[1].expr).value, c = t.factor;
+    if (k > large || c > large || c < -large) continue;
+    // k·sum = k·others + c·a - c·(a % k), with 0 <= a % k < k
+    ExprId others = table_.sub(sum, table_.scaled(t.expr, c));
+    for (const Term& o : table_.terms_of_sum(others))
+      if (o.factor > large || o.factor < -large) return out;
+    Range whole =
+        bound(table_.add(table_.scaled(others, k), table_.scaled(item.items[0].expr, c)), depth + 1);
+    Range scaled = whole + scale({0, k - 1}, -c);
+    return intersect(out, solve_linear(scaled, k, 0));
+  }
+  return out;
+}
+
 // What a user may give at run time: the declared ranges, not the capture's assumption of >= 2.
 Range ShapeEnv::declared_range(SymInt value) {
   Lock lock(mutex_);
@@ -217,6 +250,24 @@ Range ShapeEnv::declared_range(SymInt value) {
   memo_.swap(memo);
   version_ = version;
   for (size_t k = 0; k < indices.size(); ++k) symbols_[indices[k]].range = kept[k];
+  return out;
+}
+
+std::vector<Guard> ShapeEnv::open_guards() {
+  Lock lock(mutex_);
+  // Without the facts: each guard would only confirm itself.
+  std::unordered_map<ExprId, Fact> facts;
+  facts.swap(facts_);
+  ++version_;
+  std::vector<Guard> out;
+  std::unordered_set<ExprId> seen;
+  for (const Guard& g : guards_) {
+    ExprId id = resolve(unwrap(g.condition.as_expr()));
+    if (decide_condition(id) == true || !seen.insert(id).second) continue;
+    out.push_back({SymBool::from_expr(wrap(id)), g.loc, text(id)});
+  }
+  facts_.swap(facts);
+  ++version_;
   return out;
 }
 
