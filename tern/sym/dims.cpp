@@ -34,7 +34,7 @@ std::string linear_text(int64_t scale, std::string_view name, int64_t offset) {
                     : scale == -1 ? fmt::format("-{}", name)
                                   : fmt::format("{}*{}", scale, name);
   if (offset > 0) out += fmt::format(" + {}", offset);
-  if (offset < 0) out += " - " + std::to_string(offset).substr(1);
+  if (offset < 0) out += fmt::format(" - {}", std::to_string(offset).substr(1));
   return out;
 }
 

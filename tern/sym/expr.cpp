@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/sym/range.h"
@@ -574,7 +575,8 @@ ExprId ExprTable::rebuild(const Node& n, Span<const ExprId> operands) {
 }
 
 void ExprTable::collect_symbols(ExprId id, std::vector<uint32_t>& indices) const {
-  std::vector<ExprId> pending{id}, seen;
+  std::vector<ExprId> pending{id};
+  std::unordered_set<ExprId> seen;
   while (!pending.empty()) {
     ExprId e = pending.back();
     pending.pop_back();
@@ -586,10 +588,7 @@ void ExprTable::collect_symbols(ExprId id, std::vector<uint32_t>& indices) const
     for (const Term& t : n.terms()) {
       Kind k = kind(t.expr);
       if (k == Kind::constant) continue;
-      if (k != Kind::symbol) {
-        if (std::find(seen.begin(), seen.end(), t.expr) != seen.end()) continue;
-        seen.push_back(t.expr);
-      }
+      if (k != Kind::symbol && !seen.insert(t.expr).second) continue;
       pending.push_back(t.expr);
     }
   }

@@ -286,8 +286,7 @@ std::optional<bool> ShapeEnv::decide_relation(Kind kind, ExprId a, ExprId b) {
       ExprTable::Normal n = table_.normalise(difference);
       auto fact = facts_.find(n.form);
       if (fact != facts_.end() && n.offset % n.factor == 0) {
-        const std::vector<int64_t>& no = fact->second.excluded;
-        if (std::find(no.begin(), no.end(), -n.offset / n.factor) != no.end()) return !equal;
+        if (fact->second.excluded.count(-n.offset / n.factor)) return !equal;
       }
       return std::nullopt;
     }
@@ -442,8 +441,7 @@ void ShapeEnv::narrow_symbol(uint32_t index, Range to, Loc loc, std::optional<si
   Range tighter = intersect(s.range, to);
   auto fact = facts_.find(s.expr);
   if (fact != facts_.end()) {
-    const std::vector<int64_t>& no = fact->second.excluded;
-    auto excluded = [&](int64_t v) { return std::find(no.begin(), no.end(), v) != no.end(); };
+    auto excluded = [&](int64_t v) { return fact->second.excluded.count(v) != 0; };
     while (!tighter.is_empty() && excluded(tighter.min)) ++tighter.min;
     while (!tighter.is_empty() && excluded(tighter.max)) --tighter.max;
   }
@@ -463,9 +461,7 @@ void ShapeEnv::narrow_symbol(uint32_t index, Range to, Loc loc, std::optional<si
 }
 
 void ShapeEnv::exclude(ExprId form, int64_t value, Loc loc) {
-  std::vector<int64_t>& no = facts_[form].excluded;
-  if (std::find(no.begin(), no.end(), value) != no.end()) return;
-  no.push_back(value);
+  if (!facts_[form].excluded.insert(value).second) return;
   ++version_;
   const Node& n = table_.node(form);
   if (n.kind == Kind::symbol) narrow_symbol(static_cast<uint32_t>(n.value), {}, loc, std::nullopt);

@@ -133,7 +133,7 @@ class ShapeEnv {
   using Lock = std::lock_guard<std::recursive_mutex>;
   struct Fact {
     Range range;
-    std::vector<int64_t> excluded;
+    std::unordered_set<int64_t> excluded;
   };
 
   SymInt new_symbol(SymbolInfo info);

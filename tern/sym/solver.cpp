@@ -423,7 +423,7 @@ class Solver {
                     (table_.is_constant(n.items[0].expr) || table_.is_constant(n.items[1].expr)) &&
                     symbols.size() == 1;
       if (!simple && std::binary_search(symbols.begin(), symbols.end(), symbol))
-        return ": " + python(id) + at(g.loc);
+        return fmt::format(": {}{}", python(id), at(g.loc));
     }
     return {};
   }

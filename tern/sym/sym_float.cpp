@@ -44,7 +44,7 @@ std::optional<double> SymFloat::hint() const {
 
 std::string SymFloat::str() const {
   if (kind_ == Kind::symbol) return expr_.str();
-  if (kind_ == Kind::from_int) return "ToFloat(" + expr_.str() + ")";
+  if (kind_ == Kind::from_int) return fmt::format("ToFloat({})", expr_.str());
   std::string text = fmt::format("{}", value_);
   bool whole = text.find_first_not_of("-0123456789") == std::string::npos;
   return whole ? text + ".0" : text;
