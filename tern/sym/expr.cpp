@@ -12,15 +12,16 @@ namespace {
 
 constexpr size_t max_terms = 4096;
 
+// INT64_MIN is refused too: it has no negative.
 int64_t checked_add(int64_t a, int64_t b) {
   int64_t r;
-  if (__builtin_add_overflow(a, b, &r))
+  if (__builtin_add_overflow(a, b, &r) || r == INT64_MIN)
     fail(ErrorKind::value, "symbolic size: a coefficient does not fit 64 bits");
   return r;
 }
 int64_t checked_mul(int64_t a, int64_t b) {
   int64_t r;
-  if (__builtin_mul_overflow(a, b, &r))
+  if (__builtin_mul_overflow(a, b, &r) || r == INT64_MIN)
     fail(ErrorKind::value, "symbolic size: a coefficient does not fit 64 bits");
   return r;
 }

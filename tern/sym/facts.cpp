@@ -271,7 +271,19 @@ std::vector<Guard> ShapeEnv::open_guards() {
   return out;
 }
 
+int ShapeEnv::beyond_sizes(ExprId id) const {
+  const Node& n = table_.node(id);
+  if (n.kind != Kind::constant) return 0;
+  return n.value >= -SymInt::lowest_int ? 1 : n.value <= SymInt::lowest_int ? -1 : 0;
+}
+
 std::optional<bool> ShapeEnv::decide_relation(Kind kind, ExprId a, ExprId b) {
+  // The end of a slice may be the largest integer: no size is there, and no guard is needed to say so.
+  if (int side = beyond_sizes(b); side != 0 && !table_.is_constant(a)) {
+    if (kind == Kind::eq || kind == Kind::ne) return kind == Kind::ne;
+    return (kind == Kind::lt || kind == Kind::le) == (side > 0);
+  }
+  if (beyond_sizes(a) != 0 && !table_.is_constant(b)) return decide_relation(sym::swapped(kind), b, a);
   ExprId difference = table_.sub(a, b);
   if (!table_.is_constant(difference)) difference = resolve(difference);
   ExprId settled = table_.relation(kind, difference, ExprTable::zero);

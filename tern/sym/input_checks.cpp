@@ -53,6 +53,11 @@ InputChecks::InputChecks(ShapeEnv& env, std::vector<InputSize> inputs, Span<cons
     SymInt size = env.simplify(inputs_[i].size);
     if (all_bound(size)) rows_.push_back({.kind = InputCheck::Kind::equal_expr, .input = i, .expr = size});
   }
+  for (uint32_t s = 0; s < env.symbol_count(); ++s) {
+    if (!env.symbol(s).replacement) continue;
+    SymInt by = env.simplify(env.wrap(env.symbol(s).expr));
+    if (all_bound(by)) replaced_.emplace_back(s, by);
+  }
   for (const Guard& g : conditions)
     if (g.condition.is_symbolic() && all_bound(g.condition.as_expr()))
       rows_.push_back(
@@ -71,6 +76,7 @@ std::optional<std::string> InputChecks::first_violation(Span<const int64_t> size
 SymValues InputChecks::solve(Span<const int64_t> sizes) const {
   SymValues values;
   if (std::optional<std::string> violation = check(sizes, values)) fail(ErrorKind::runtime, *violation);
+  for (auto& [symbol, by] : replaced_) values.set_index(symbol, env_->evaluate(by, values));
   return values;
 }
 

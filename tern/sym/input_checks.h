@@ -44,7 +44,8 @@ class InputChecks {
   // `sizes` in the order of `inputs`. nullopt if all is well: "Expected input at x.shape[0] to be <= 7, but
   // got 8".
   std::optional<std::string> first_violation(Span<const int64_t> sizes) const;
-  SymValues solve(Span<const int64_t> sizes) const;  // the symbols' values; throws the first violation
+  // Every symbol's value, also of those that an equality replaced; throws the first violation.
+  SymValues solve(Span<const int64_t> sizes) const;
 
  private:
   std::optional<std::string> check(Span<const int64_t> sizes, SymValues& values) const;
@@ -53,6 +54,7 @@ class InputChecks {
   ShapeEnv* env_;
   std::vector<InputSize> inputs_;
   std::vector<InputCheck> rows_;
+  std::vector<std::pair<uint32_t, SymInt>> replaced_;  // symbol, by what
 };
 
 }  // namespace tern

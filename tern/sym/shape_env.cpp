@@ -317,7 +317,8 @@ SymInt ShapeEnv::arithmetic(sym::Op op, SymInt a, SymInt b) {
     case sym::Op::max: {
       // What is certain now stays certain: knowledge only grows.
       Kind kind = op == sym::Op::min ? Kind::min : Kind::max;
-      if (decide_relation(Kind::le, x, y) == true) return wrap(kind == Kind::min ? x : y);
+      std::optional<bool> ordered = decide_relation(Kind::le, x, y);
+      if (ordered) return wrap(*ordered == (kind == Kind::min) ? x : y);
       if (decide_relation(Kind::ge, x, y) == true) return wrap(kind == Kind::min ? y : x);
       ExprId items[] = {x, y};
       return wrap(table_.min_max(kind, items));

@@ -147,6 +147,7 @@ class ShapeEnv {
   Range known(sym::ExprId form) const;
   std::optional<bool> decide_condition(sym::ExprId condition);
   std::optional<bool> decide_relation(sym::Kind kind, sym::ExprId a, sym::ExprId b);
+  int beyond_sizes(sym::ExprId id) const;  // 1, -1: a constant above, below every size
   std::optional<int64_t> hint_of(sym::ExprId id);
   bool has_unhinted(sym::ExprId id);
   void record(sym::ExprId condition, Loc loc);

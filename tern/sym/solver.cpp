@@ -40,6 +40,7 @@ class Solver {
     find_related_roots();
     force_divisors();
     find_congruences();
+    settle_related_roots();
     check_guards();
     check_ranges();
     DimReport report;
@@ -204,16 +205,6 @@ class Solver {
         constants_[i] = root.hint;
       }  // else it stays dynamic: the input checks compare the size with the expression
     }
-    // What was forced makes constants of the roots that depend on it.
-    for (auto at = related_.begin(); at != related_.end();) {
-      auto value = substitutions_.find(at->second.symbol);
-      if (value == substitutions_.end()) {
-        ++at;
-        continue;
-      }
-      constants_[at->first] = at->second.scale * value->second + at->second.offset;
-      at = related_.erase(at);
-    }
   }
 
   // ---- guards ----
@@ -248,7 +239,11 @@ class Solver {
       ExprId id = substituted(env_.unwrap(g.condition.as_expr()));
       std::vector<uint32_t> symbols;
       table_.collect_symbols(id, symbols);
-      if (symbols.size() != 1 || !root_of(symbols[0]) || table_.kind(id) != Kind::eq) continue;
+      if (symbols.size() != 1 || !root_of(symbols[0])) continue;
+      if (table_.kind(id) != Kind::eq) {
+        narrow(id);
+        continue;
+      }
       std::optional<Congruence> c = as_congruence(id, symbols[0]);
       if (c) {
         std::optional<Congruence> both = combine(congruences_[symbols[0]], *c);
@@ -258,6 +253,23 @@ class Solver {
       }
     }
     for (auto& [symbol, value] : substitutions_) congruences_.erase(symbol);
+  }
+  // s0*s1 <= 24 with s0 forced to 3 bounds s1.
+  void narrow(ExprId inequality) {
+    Node n = table_.node(inequality);
+    if (n.kind < Kind::lt || n.kind > Kind::ge) return;
+    std::optional<Linear> l = as_linear(table_.sub(n.items[0].expr, n.items[1].expr));
+    if (!l) return;
+    // scale·s + offset < 0 and its three relatives, as scale·s <= limit with the sign turned where needed.
+    bool upper = n.kind == Kind::lt || n.kind == Kind::le, strict = n.kind == Kind::lt || n.kind == Kind::gt;
+    int64_t scale = upper ? l->scale : -l->scale, limit = (upper ? -l->offset : l->offset) - strict;
+    Range r;
+    if (scale > 0)
+      r.max = floor_div_int(limit, scale);
+    else
+      r.min = -floor_div_int(limit, -scale);
+    auto [at, is_new] = narrowed_.emplace(l->symbol, r);
+    if (!is_new) at->second = intersect(at->second, r);
   }
   // (a·s + b) % m == c
   std::optional<Congruence> as_congruence(ExprId equation, uint32_t symbol) {
@@ -276,10 +288,24 @@ class Solver {
   static std::optional<Congruence> combine(Congruence a, Congruence b) {
     int64_t g = std::gcd(a.modulus, b.modulus);
     int64_t modulus;
-    if (__builtin_mul_overflow(a.modulus / g, b.modulus, &modulus)) return std::nullopt;
+    if (b.modulus / g > (1 << 20) || __builtin_mul_overflow(a.modulus / g, b.modulus, &modulus))
+      return std::nullopt;
     for (int64_t k = 0, r = a.remainder; k < b.modulus / g; ++k, r += a.modulus)
       if (r % b.modulus == b.remainder % b.modulus) return Congruence{modulus, r % modulus};
     return std::nullopt;
+  }
+
+  void settle_related_roots() {
+    // What was forced makes constants of the roots that depend on it.
+    for (auto at = related_.begin(); at != related_.end();) {
+      auto value = substitutions_.find(at->second.symbol);
+      if (value == substitutions_.end()) {
+        ++at;
+        continue;
+      }
+      constants_[at->first] = at->second.scale * value->second + at->second.offset;
+      at = related_.erase(at);
+    }
   }
 
   // A guard on one dim that its range does not imply.
@@ -340,6 +366,8 @@ class Solver {
       if (resolved(root.value) != env_.unwrap(root.value)) continue;
       const ShapeEnv::SymbolInfo& s = env_.symbol(symbol);
       Range range = intersect(s.declared, s.learned);
+      auto extra = narrowed_.find(symbol);
+      if (extra != narrowed_.end()) range = intersect(range, extra->second);
       if (auto c = congruences_.find(symbol); c != congruences_.end() && c->second.modulus > 1) {
         int64_t m = c->second.modulus, offset = mod_int(-c->second.remainder, m);
         range = intersect(range, {2});
@@ -347,7 +375,7 @@ class Solver {
                     range.max == Range::infinity ? range.max : floor_div_int(range.max + offset, m)};
         ranges.push_back({"_" + key, range_text("_" + name, inner)});
         values.push_back({key, name + " = " + by_new_root({symbol, 1, 0})});
-      } else if (!s.learned.contains(intersect(s.declared, {2}))) {
+      } else if (!range.contains(intersect(s.declared, {2}))) {
         ranges.push_back({key, range_text(name, range)});
       }
     }
@@ -441,6 +469,7 @@ class Solver {
   std::map<size_t, Linear> related_;
   std::map<uint32_t, int64_t> substitutions_;
   std::map<uint32_t, Congruence> congruences_;
+  std::map<uint32_t, Range> narrowed_;  // by guards on several dims, once the others are forced
 };
 
 }  // namespace

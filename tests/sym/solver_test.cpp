@@ -410,6 +410,20 @@ TEST(DynamicDims, guards_over_several_dims_are_checked_at_run_time) {
   EXPECT_THAT(*checks.first_violation({3, 5}), HasSubstr("but got s0 = 3, s1 = 5"));
 }
 
+TEST(DynamicDims, forcing_one_dim_bounds_the_other) {
+  Capture c({{"x", 0, 3, Dim("a")}, {"x", 1, 4, Dim("b")}});
+  EXPECT_TRUE(mod(c.size(1), c.size(0) - 1) == 0 && c.size(0) * c.size(1) <= 60);
+  EXPECT_THAT(c.dims.solve().suggestions, ElementsAre("_b = Dim('_b', min=1, max=10)", "a = 3", "b = 2*_b"));
+}
+
+TEST(DynamicDims, a_slice_to_the_largest_integer_needs_no_guard) {  // test_export_slice_maxsize
+  Capture c({{"x", 0, 10, Dim("dim")}});
+  EXPECT_EQ(sym_min(c.size(0), INT64_MAX).str(), "s0");
+  EXPECT_TRUE(c.size(0) < INT64_MAX && c.size(0) != INT64_MAX && c.size(0) + 1 <= INT64_MAX);
+  EXPECT_TRUE(SymInt(INT64_MAX) > c.size(0));
+  EXPECT_TRUE(c.env.guards().empty());
+}
+
 // ---- run-time checks ----
 
 TEST(InputChecks, paths_and_bounds_as_torch_export_words_them) {  // test_non_strict_dynamic_shapes
@@ -436,6 +450,10 @@ TEST(InputChecks, solves_for_the_symbols) {
   EXPECT_EQ(*checks.first_violation({13, 9, 3, 4}),
             "Expected input at p.shape[0] to be equal to 12, but got 13");
   EXPECT_EQ(*checks.first_violation({12, 9, 3, 5}), "Expected input at n to be equal to 4, but got 5");
+  SymInt gone = env.create_symbol(6, "z");
+  EXPECT_TRUE(gone == a + 1);
+  InputChecks after(env, {{"x", 0, a}});
+  EXPECT_EQ(env.evaluate(gone * 2, after.solve({9})), 20) << "replaced symbols have values too";
   EXPECT_EQ(message_of([&] {
               checks.solve({12, 8, 3, 4});
             }),
