@@ -515,6 +515,7 @@ ExprId ExprTable::connective(Kind kind, Span<const ExprId> items) {
   ExprId neutral = kind == Kind::all ? unit : zero, absorbing = kind == Kind::all ? zero : unit;
   SmallVector<ExprId, 8> kept;
   for (ExprId e : items) {
+    if (is_constant(e)) e = node(e).value ? unit : zero;
     if (e == neutral) continue;
     if (e == absorbing) return absorbing;
     const Node& n = node(e);
