@@ -317,11 +317,12 @@ SymInt ShapeEnv::arithmetic(sym::Op op, SymInt a, SymInt b) {
     case sym::Op::max: {
       // What is certain now stays certain: knowledge only grows.
       Kind kind = op == sym::Op::min ? Kind::min : Kind::max;
-      std::optional<bool> ordered = decide_relation(Kind::le, x, y);
-      if (ordered) return wrap(*ordered == (kind == Kind::min) ? x : y);
-      if (decide_relation(Kind::ge, x, y) == true) return wrap(kind == Kind::min ? y : x);
+      if (beyond_sizes(x) != 0 || beyond_sizes(y) != 0) {
+        std::optional<bool> ordered = decide_relation(Kind::le, x, y);
+        if (ordered) return wrap(*ordered == (kind == Kind::min) ? x : y);
+      }
       ExprId items[] = {x, y};
-      return wrap(table_.min_max(kind, items));
+      return wrap(resolve(table_.min_max(kind, items)));
     }
     default:
       return wrap(table_.relation(kind_of(op), x, y));
