@@ -54,6 +54,12 @@ class Retracer {
     }
     run_block(from_.top());
 
+    for (auto& [body, outer_constant] : constants_)
+      if (Functional::was_written(outer_constant))
+        failf("a constant tensor of shape {} is written to: that change would be lost; make it a buffer or an input, or "
+              "clone() it first",
+              str(outer_constant.sizes()));
+
     Retraced result;
     core_.source = nullptr;
     std::vector<ir::In> outputs;
