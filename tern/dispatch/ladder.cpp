@@ -143,7 +143,7 @@ void rule(const Op& op, const Arg* args, Shapes& shapes) {
   }
 }
 
-void run_inplace(const Op& op, const Arg* args, Value* results) {
+void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   const Tensor& self = args[0].tensor();
   std::string name = op.schema().name.str();
@@ -159,7 +159,7 @@ void run_inplace(const Op& op, const Arg* args, Value* results) {
   if (!can_cast(shapes[0].dtype, self.dtype()))
     failf("result type {} can't be cast to the desired output type {}", script_name(shapes[0].dtype),
           script_name(self.dtype()));
-  if (!self.is_fake()) {
+  if (!fake) {
     if (base.is(op_pointwise)) {
       pointwise_into(base, args, self);
     } else {
@@ -169,11 +169,11 @@ void run_inplace(const Op& op, const Arg* args, Value* results) {
       copy_elements(result, self);
     }
   }
-  ++self.storage()->version;
+  if (!fake || self.is_fake()) ++self.storage()->version;
   results[0] = Value(self);
 }
 
-void run_out(const Op& op, const Arg* args, Value* results) {
+void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   Shapes shapes;
   rule(base, args, shapes);
@@ -190,14 +190,14 @@ void run_out(const Op& op, const Arg* args, Value* results) {
             script_name(out.dtype()));
     if (!same_sizes(shapes[i].sizes, out.sizes())) resize_output(out, shapes[i].sizes);
     if (base.is(op_pointwise)) {
-      if (!out.is_fake()) pointwise_into(base, args, out);
+      if (!fake) pointwise_into(base, args, out);
     } else {
-      fresh.push_back(allocate(shapes[i], out.device(), out.is_fake()));
+      fresh.push_back(allocate(shapes[i], out.device(), fake));
     }
-    ++out.storage()->version;
+    if (!fake || out.is_fake()) ++out.storage()->version;
     results[i] = Value(out);
   }
-  if (!fresh.empty() && !fresh[0].is_fake()) {
+  if (!fresh.empty() && !fake) {
     base.kernel(base, args, Out(fresh.data(), fresh.size()));
     for (size_t i = 0; i < fresh.size(); ++i) copy_elements(fresh[i], args[base.arity + i].tensor());
   }
@@ -208,8 +208,14 @@ void run_out(const Op& op, const Arg* args, Value* results) {
 void run_kernel(const Op& op, const Arg* args, Value* results) {
   if (op.is(op_pointwise) && !op.functional && pointwise_fast(op, args, results)) return;
   bool fake = any_fake(op, args);
+  if (op.functional) return op.is(op_inplace) ? run_inplace(op, args, results, fake) : run_out(op, args, results, fake);
+  if (fake && op.is(op_inplace)) {  // written by hand (copy_, fill_): no data to change
+    const Tensor& self = args[0].tensor();
+    if (self.is_fake()) ++self.storage()->version;
+    results[0] = Value(self);
+    return;
+  }
   if (op.call && !(fake && op.is(op_dynamic))) return op.call(op, args, results);
-  if (op.functional) return op.is(op_inplace) ? run_inplace(op, args, results) : run_out(op, args, results);
   if (!op.kernel && !op.is(op_pointwise) && !op.is(op_dynamic)) {
     if (op.body) return op.body(op, args, results);
     failf(ErrorKind::not_supported, "{}: Tern has no kernel for it", op.qualified());

@@ -9,7 +9,7 @@
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad @same @impure
 // @inplace (derive x_) @noout (derive no out variant) @out(overload) @loop(name) @kernel (besides a body)
-// @cpp(name) (C++ name, "-" for none) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
+// @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -183,7 +183,7 @@ Family read_family(const string& path) {
       std::istringstream flags(flag == string::npos ? "" : line.substr(flag));
       static const std::set<string> known = {
           "pointwise", "float", "bool", "real",  "condition", "scalars", "view",   "dynamic",     "core", "random", "composite",
-          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only"};
+          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only", "implicit"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -350,7 +350,7 @@ Entry derive_inplace(const Entry& e) {
   d.name += "_";
   d.params[0].written = true;
   d.returns.resize(1);
-  size_t at = e.schema.find("Tensor");
+  size_t at = e.schema.find("Tensor", e.schema.find('('));
   d.schema = e.schema.substr(0, e.schema.find('(')) + "(Tensor(a!)" + e.schema.substr(at + 6);
   size_t dot = d.schema.find('.');
   size_t open = d.schema.find('(');
@@ -484,7 +484,7 @@ string source(const Family& f) {
   string table = "ops_" + f.name;
   o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#include \"tern/ops/" << f.name << ".args.h\"\n"
     << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n#include \"tern/ops.h\"\n"
-    << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\nextern const Op " << table << "[];\n\n";
+    << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
   struct Row {
@@ -507,7 +507,7 @@ string source(const Family& f) {
       rows.push_back({derive_out(e), &e, 'o'});
     }
 
-  o << "// ---- stubs ----\n";
+  o << "extern Op " << table << "[" << rows.size() << "];\n\n// ---- stubs ----\n";
   for (size_t i = 0; i < rows.size(); ++i) {
     const Entry& e = rows[i].entry;
     string name = rows[i].base->name;
@@ -646,7 +646,8 @@ string source(const Family& f) {
       o << "}\n";
     }
   }
-  o << "}  // namespace\n\n// ---- the table ----\nconstinit const Op " << table << "[] = {\n";
+  o << "}  // namespace\n\n#line 1 \"" << f.name << ".gen.cpp (the table)\"\nconstinit Op " << table << "[" << rows.size()
+    << "] = {\n";
   for (const Row& row : rows) {
     const Entry &e = row.entry, &b = *row.base;
     string id = b.id();
@@ -655,7 +656,7 @@ string source(const Family& f) {
         {"pointwise", "op_pointwise"}, {"float", "op_float"}, {"bool", "op_bool"},       {"real", "op_real"},
         {"condition", "op_condition"}, {"scalars", "op_scalars"}, {"view", "op_view"},   {"dynamic", "op_dynamic"},
         {"core", "op_core"},           {"random", "op_random"},   {"no_grad", "op_no_grad"}, {"same", "op_same_shape"},
-        {"impure", "op_impure"}};
+        {"impure", "op_impure"},       {"implicit", "op_implicit"}};
     for (auto [flag, constant] : flags) {
       if (row.kind != ' ' && row.kind != 'w' && (string(flag) == "core" || string(flag) == "pointwise")) continue;
       if (b.has(flag)) o << " | " << constant;
@@ -747,7 +748,7 @@ int main(int argc, char** argv) {
     write_if_changed(out + "/tern/ops/" + f.name + ".args.h", args_header(f));
     write_if_changed(out + "/tern/ops/" + f.name + ".gen.cpp", source(f));
     all += "#include \"tern/ops/" + f.name + ".h\"\n";
-    registry += "extern const Op ops_" + f.name + "[];\nextern const unsigned long ops_" + f.name + "_size;\n";
+    registry += "extern Op ops_" + f.name + "[];\nextern const unsigned long ops_" + f.name + "_size;\n";
     tables += "      {ops_" + f.name + ", ops_" + f.name + "_size},\n";
   }
   registry += "\nSpan<const OpTable> op_tables() {\n  static const OpTable tables[] = {\n" + tables +
