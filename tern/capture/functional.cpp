@@ -51,7 +51,7 @@ Tensor Functional::wrap(const Tensor& inner) {
   if (!inner.defined() || is_wrapped(inner)) return inner;
   Tensor outer = make_tensor(inner.sizes(), inner.strides(), inner.dtype(), inner.device(), true);
   outer->requires_grad = inner->requires_grad;
-  outer.storage()->alias = new AliasRecord{inner, 0};
+  outer.storage()->alias = new AliasRecord{inner, inner, 0, next_serial_++};
   outer.storage()->free_alias = [](AliasRecord* r) { delete r; };
   attach(outer, {inner, 0, {}});
   return outer;
@@ -75,6 +75,7 @@ Tensor Functional::unwrap(const Tensor& outer) {
     for (const ViewStep& step : view.chain) value = replay(step, value);
     view.inner = value;
     view.version = record.version;
+    if (!journals_.empty()) journals_.back().refreshed.push_back(outer);
   }
   return view.inner;
 }
@@ -106,7 +107,7 @@ Value Functional::unwrap(const Value& v) {
 
 void Functional::set_value(const Storage& storage, Tensor value) {
   AliasRecord& record = *storage->alias;
-  if (!journals_.empty()) journals_.back().push_back({storage, record.value, record.version});
+  if (!journals_.empty()) journals_.back().writes.push_back({storage, record.value, record.version});
   record.value = std::move(value);
   ++record.version;
 }
@@ -146,10 +147,12 @@ void Functional::write(const Tensor& outer, Tensor value) {
   view.version = outer.storage()->alias->version;
 }
 
-void Functional::begin_block() { journals_.emplace_back(); }
+void Functional::begin_block() { journals_.push_back({next_serial_, {}, {}}); }
 
 std::vector<Functional::Write> Functional::end_block() {
-  std::vector<Write> journal = std::move(journals_.back());
+  std::vector<Write> journal = std::move(journals_.back().writes);
+  uint64_t first_serial = journals_.back().first_serial;
+  for (const Tensor& t : journals_.back().refreshed) t->alias->version = UINT32_MAX;
   journals_.pop_back();
   // Undone latest first; what remains is one entry per memory, with the value it had at the block's end.
   std::vector<Write> writes;
@@ -159,7 +162,7 @@ std::vector<Functional::Write> Functional::end_block() {
     bool first = true;
     for (Write& seen : writes)
       if (seen.storage == w.storage) first = false;
-    if (first) writes.push_back({w.storage, record.value, 0});
+    if (first && record.serial < first_serial) writes.push_back({w.storage, record.value, 0});
     record.value = w.before;
     ++record.version;  // never back: a view that was brought up to date inside must not look current
   }

@@ -15,7 +15,9 @@ struct ViewStep {
 
 struct AliasRecord {
   Tensor value;          // what the memory holds, as a value of the base's shape
+  Tensor initial;        // what it held first
   uint32_t version = 0;  // counts writes
+  uint64_t serial = 0;   // later memory has a larger number
 };
 struct AliasView {
   Tensor inner;          // this tensor's value when the memory was at `version`
@@ -30,7 +32,9 @@ class Functional : public Mode {
   Tensor wrap(const Tensor& inner);           // a new outer tensor with memory of its own
   Tensor unwrap(const Tensor& outer);         // its current value, brought up to date; a plain tensor is itself
   static bool is_wrapped(const Tensor& t) { return t.defined() && t->alias; }
-  static bool was_written(const Tensor& outer) { return outer->storage->alias->version > 0; }
+  static bool was_written(const Tensor& outer) {
+    return !outer->storage->alias->value.is_same(outer->storage->alias->initial);
+  }
   Value wrap(const Value& v);                 // tensors inside containers too
   Value unwrap(const Value& v);
   void call(const Op& op, const Arg* args, Value* results) override;
@@ -49,7 +53,13 @@ class Functional : public Mode {
  private:
   void write(const Tensor& outer, Tensor value);
   Tensor replay(const ViewStep& step, const Tensor& parent);
-  std::vector<std::vector<Write>> journals_;
+  struct Journal {
+    uint64_t first_serial;          // memory made inside the block is nobody else's business
+    std::vector<Write> writes;
+    std::vector<Tensor> refreshed;  // views that were computed anew inside: outside, those values do not exist
+  };
+  std::vector<Journal> journals_;
+  uint64_t next_serial_ = 0;
 };
 
 }  // namespace capture

@@ -1,5 +1,7 @@
 #include "tern/capture/recorder.h"
 
+#include <deque>
+
 #include "tern/base/format.h"
 #include "tern/sym/evaluate.h"
 #include "tern/sym/shape_env.h"
@@ -196,13 +198,41 @@ void Recorder::bind_results(ir::Node& node, const Op& op, tern::Value* results) 
   }
 }
 
+namespace {
+
+// The arguments with every symbolic number replaced by its value: while tracing the kernels run for real.
+struct Concrete {
+  std::vector<Arg> args;
+  std::deque<Dims> lists;
+  std::deque<Tensor> numbers;
+
+  Concrete(const Op& op, const Arg* from) : args(from, from + op.arity) {
+    for (Arg& a : args) {
+      if (a.kind == ArgKind::int_ && a.sym().is_symbolic()) {
+        a = Arg(a.sym().hint().value());
+      } else if (a.kind == ArgKind::ints) {
+        Dims& list = lists.emplace_back(a.syms());
+        for (SymInt& s : list)
+          if (s.is_symbolic()) s = s.hint().value();
+        a = Arg(Span<const SymInt>(list));
+      } else if (a.kind == ArgKind::tensor && a.tensor_ptr->defined() && (*a.tensor_ptr)->wrapped_number &&
+                 a.tensor_ptr->is_fake()) {
+        a = Arg(numbers.emplace_back(wrap_number(Scalar(a.tensor_ptr->offset().hint().value()))));
+      }
+    }
+  }
+};
+
+}  // namespace
+
 void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
   // A call on numbers alone that nothing recorded needs (a factory's size) is recorded too: it is the user's call.
   const Op& recorded = force_outplace && op.is(op_inplace) && op.functional ? *op.functional : op;
   ir::Node& node = record(recorded, args);
   ir::Graph& g = graph;
   try {
-    descend(rung_, op, args, results);
+    if (sizes_as_nodes) descend(rung_, op, Concrete(op, args).args.data(), results);
+    else descend(rung_, op, args, results);
   } catch (...) {
     g.erase(node);
     throw;

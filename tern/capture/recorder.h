@@ -25,6 +25,17 @@ class Recorder : public Mode {
   ir::In operand(const Tensor& t);
   ir::In operand(SymInt s);
 
+  // What is known of symbols inside a block is not known outside of it.
+  struct Known {
+    std::unordered_map<int64_t, ir::Value*> symbols;
+    std::unordered_map<int64_t, std::pair<ir::Value*, int64_t>> sources;
+  };
+  Known known() const { return {symbols_, sources_}; }
+  void forget_to(Known k) {
+    symbols_ = std::move(k.symbols);
+    sources_ = std::move(k.sources);
+  }
+
   void call(const Op& op, const Arg* args, tern::Value* results) override;
   SymInt size(const Tensor& t, int64_t d, Loc loc) override;
   std::optional<Scalar> item(const Tensor& t, Loc loc) override;

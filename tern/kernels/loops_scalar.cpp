@@ -590,9 +590,12 @@ struct Lcm {
   T operator()(T a, T b) const {
     const T g = Gcd{}(a, b);
     if (g == 0) return 0;
-    const T product = static_cast<T>(1u * static_cast<std::make_unsigned_t<T>>(quotient(a, g)) *
-                                     static_cast<std::make_unsigned_t<T>>(b));
-    return std::is_signed_v<T> && product < 0 ? static_cast<T>(0 - product) : product;
+    using W = std::conditional_t<(sizeof(T) < 4), int32_t, T>;  // narrow types multiply as int
+    using U = std::make_unsigned_t<W>;
+    const W product =
+        static_cast<W>(static_cast<U>(static_cast<W>(quotient(a, g))) * static_cast<U>(static_cast<W>(b)));
+    return static_cast<T>(std::is_signed_v<W> && product < 0 ? static_cast<W>(0 - static_cast<U>(product))
+                                                             : product);
   }
 };
 struct FmaxInt {

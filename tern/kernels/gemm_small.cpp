@@ -1,0 +1,81 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tern/kernels/gemm_small.cpp"
+#include "tern/kernels/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "tern/kernels/gemm_small.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace {
+
+HWY_ATTR inline float dot(const float* a, int64_t step, const float* b, int64_t n) {
+  float lanes[32] = {};
+  int64_t i = 0;
+  if (step == 1)
+    for (; i + 32 <= n; i += 32)
+      for (int l = 0; l < 32; ++l) lanes[l] += a[i + l] * b[i + l];
+  float sum = 0;
+  if (i)
+    for (int half = 16; half; half /= 2)
+      for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  sum = lanes[0];
+  for (; i < n; ++i) sum += a[i * step] * b[i];
+  return sum;
+}
+
+}  // namespace
+
+HWY_ATTR void small_product(bool trans_a, bool trans_b, int64_t M, int64_t N, int64_t K, float alpha,
+                            const float* A, int64_t lda, const float* B, int64_t ldb, float beta, float* C,
+                            int64_t ldc) {
+  const int64_t row_step = trans_a ? 1 : lda, k_step = trans_a ? lda : 1;
+  for (int64_t i = 0; i < M; ++i) {
+    const float* a = A + i * row_step;
+    float* c = C + i * ldc;
+    if (trans_b) {
+      for (int64_t j = 0; j < N; ++j) {
+        const float v = alpha * dot(a, k_step, B + j * ldb, K);
+        c[j] = beta == 0 ? v : v + beta * c[j];
+      }
+      continue;
+    }
+    constexpr int64_t kWidth = 256;
+    for (int64_t start = 0; start < N; start += kWidth) {
+      float sum[kWidth];
+      const int64_t n = std::min(kWidth, N - start);
+      for (int64_t j = 0; j < n; ++j) sum[j] = 0;
+      int64_t k = 0;
+      for (; k + 4 <= K; k += 4) {
+        const float x0 = a[k * k_step], x1 = a[(k + 1) * k_step], x2 = a[(k + 2) * k_step],
+                    x3 = a[(k + 3) * k_step];
+        const float *b0 = B + k * ldb + start, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
+        for (int64_t j = 0; j < n; ++j) sum[j] += x0 * b0[j] + x1 * b1[j] + x2 * b2[j] + x3 * b3[j];
+      }
+      for (; k < K; ++k) {
+        const float x = a[k * k_step];
+        const float* b = B + k * ldb + start;
+        for (int64_t j = 0; j < n; ++j) sum[j] += x * b[j];
+      }
+      for (int64_t j = 0; j < n; ++j)
+        c[start + j] = beta == 0 ? alpha * sum[j] : alpha * sum[j] + beta * c[start + j];
+    }
+  }
+}
+
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+HWY_EXPORT(small_product);
+void gemm_small(bool trans_a, bool trans_b, int64_t M, int64_t N, int64_t K, float alpha, const float* A,
+                int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc) {
+  HWY_DYNAMIC_DISPATCH(small_product)(trans_a, trans_b, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+}  // namespace tern::kernels
+#endif
