@@ -185,8 +185,9 @@ struct Extreme : Base {
     T best = worst();
   };
   HWY_ATTR static T better(T a, T b) {
-    const bool takes = Max ? b > a : b < a;
-    return takes | (b != b) ? b : a;  // a NaN that is already there stays: no comparison with it is true
+    const T m =
+        (Max ? b > a : b < a) ? b : a;  // a NaN that is already there stays: no comparison with it is true
+    return b != b ? b : m;
   }
   HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
     fold_row(s.best, x, n, better, better, worst());
