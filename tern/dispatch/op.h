@@ -51,6 +51,7 @@ enum OpFlag : uint32_t {
   op_same_shape = 8192, // the rule: one output like the first argument
   op_real = 1 << 14,    // pointwise: a complex input gives a real result (abs, angle)
   op_condition = 1 << 15,  // pointwise: the first argument is a condition and does not take part in promotion (where)
+  op_implicit = 1 << 17,   // a composite of ATen for which we have a kernel all the same (linear): exports expand it
   op_scalars = 1 << 16,    // pointwise: Scalar arguments take part in promotion as numbers (pow, clamp)
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/sym/range.h"
@@ -11,15 +12,16 @@ namespace {
 
 constexpr size_t max_terms = 4096;
 
+// INT64_MIN is refused too: it has no negative.
 int64_t checked_add(int64_t a, int64_t b) {
   int64_t r;
-  if (__builtin_add_overflow(a, b, &r))
+  if (__builtin_add_overflow(a, b, &r) || r == INT64_MIN)
     fail(ErrorKind::value, "symbolic size: a coefficient does not fit 64 bits");
   return r;
 }
 int64_t checked_mul(int64_t a, int64_t b) {
   int64_t r;
-  if (__builtin_mul_overflow(a, b, &r))
+  if (__builtin_mul_overflow(a, b, &r) || r == INT64_MIN)
     fail(ErrorKind::value, "symbolic size: a coefficient does not fit 64 bits");
   return r;
 }
@@ -513,6 +515,7 @@ ExprId ExprTable::connective(Kind kind, Span<const ExprId> items) {
   ExprId neutral = kind == Kind::all ? unit : zero, absorbing = kind == Kind::all ? zero : unit;
   SmallVector<ExprId, 8> kept;
   for (ExprId e : items) {
+    if (is_constant(e)) e = node(e).value ? unit : zero;
     if (e == neutral) continue;
     if (e == absorbing) return absorbing;
     const Node& n = node(e);
@@ -574,7 +577,8 @@ ExprId ExprTable::rebuild(const Node& n, Span<const ExprId> operands) {
 }
 
 void ExprTable::collect_symbols(ExprId id, std::vector<uint32_t>& indices) const {
-  std::vector<ExprId> pending{id}, seen;
+  std::vector<ExprId> pending{id};
+  std::unordered_set<ExprId> seen;
   while (!pending.empty()) {
     ExprId e = pending.back();
     pending.pop_back();
@@ -586,10 +590,7 @@ void ExprTable::collect_symbols(ExprId id, std::vector<uint32_t>& indices) const
     for (const Term& t : n.terms()) {
       Kind k = kind(t.expr);
       if (k == Kind::constant) continue;
-      if (k != Kind::symbol) {
-        if (std::find(seen.begin(), seen.end(), t.expr) != seen.end()) continue;
-        seen.push_back(t.expr);
-      }
+      if (k != Kind::symbol && !seen.insert(t.expr).second) continue;
       pending.push_back(t.expr);
     }
   }

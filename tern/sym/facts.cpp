@@ -164,7 +164,7 @@ Range ShapeEnv::bound_node(ExprId id, int depth) {
     case Kind::sum: {
       Range out{0, 0};
       for (size_t i = 0; i < n.count; ++i) out = out + scale(operand(i), n.items[i].factor);
-      return out;
+      return intersect(out, bound_by_structure(id, depth));
     }
     case Kind::product: {
       Range out{1, 1};
@@ -197,6 +197,39 @@ Range ShapeEnv::bound_node(ExprId id, int depth) {
   }
 }
 
+// Terms of a sum are not independent: s0 - s0*s1 is s0·(1 - s1), and a // k is within a/k - 1 and a/k.
+Range ShapeEnv::bound_by_structure(ExprId sum, int depth) {
+  constexpr int64_t large = int64_t{1} << 20;
+  Node n = table_.node(sum);
+  Node first = table_.node(n.items[0].expr);
+  Range out;
+  if (first.kind == Kind::product || first.kind == Kind::symbol) {
+    ExprId factor = first.kind == Kind::product ? first.items[0].expr : n.items[0].expr;
+    for (size_t i = 0; i < std::max<size_t>(first.count, 1); ++i) {
+      if (first.kind == Kind::product) factor = first.items[i].expr;
+      if (std::optional<ExprId> rest = table_.divide_exactly(sum, factor)) {
+        out = intersect(out, bound(factor, depth + 1) * bound(*rest, depth + 1));
+        break;
+      }
+    }
+  }
+  for (const Term& t : n.terms()) {
+    Node item = table_.node(t.expr);
+    if (item.kind != Kind::floor_div || !table_.is_constant(item.items[1].expr)) continue;
+    int64_t k = table_.node(item.items[1].expr).value, c = t.factor;
+    if (k > large || c > large || c < -large) continue;
+    // k·sum = k·others + c·a - c·(a % k), with 0 <= a % k < k
+    ExprId others = table_.sub(sum, table_.scaled(t.expr, c));
+    for (const Term& o : table_.terms_of_sum(others))
+      if (o.factor > large || o.factor < -large) return out;
+    Range whole =
+        bound(table_.add(table_.scaled(others, k), table_.scaled(item.items[0].expr, c)), depth + 1);
+    Range scaled = whole + scale({0, k - 1}, -c);
+    return intersect(out, solve_linear(scaled, k, 0));
+  }
+  return out;
+}
+
 // What a user may give at run time: the declared ranges, not the capture's assumption of >= 2.
 Range ShapeEnv::declared_range(SymInt value) {
   Lock lock(mutex_);
@@ -220,7 +253,37 @@ Range ShapeEnv::declared_range(SymInt value) {
   return out;
 }
 
+std::vector<Guard> ShapeEnv::open_guards() {
+  Lock lock(mutex_);
+  // Without the facts: each guard would only confirm itself.
+  std::unordered_map<ExprId, Fact> facts;
+  facts.swap(facts_);
+  ++version_;
+  std::vector<Guard> out;
+  std::unordered_set<ExprId> seen;
+  for (const Guard& g : guards_) {
+    ExprId id = resolve(unwrap(g.condition.as_expr()));
+    if (decide_condition(id) == true || !seen.insert(id).second) continue;
+    out.push_back({SymBool::from_expr(wrap(id)), g.loc, text(id)});
+  }
+  facts_.swap(facts);
+  ++version_;
+  return out;
+}
+
+int ShapeEnv::beyond_sizes(ExprId id) const {
+  const Node& n = table_.node(id);
+  if (n.kind != Kind::constant) return 0;
+  return n.value >= -SymInt::lowest_int ? 1 : n.value <= SymInt::lowest_int ? -1 : 0;
+}
+
 std::optional<bool> ShapeEnv::decide_relation(Kind kind, ExprId a, ExprId b) {
+  // The end of a slice may be the largest integer: no size is there, and no guard is needed to say so.
+  if (int side = beyond_sizes(b); side != 0 && !table_.is_constant(a)) {
+    if (kind == Kind::eq || kind == Kind::ne) return kind == Kind::ne;
+    return (kind == Kind::lt || kind == Kind::le) == (side > 0);
+  }
+  if (beyond_sizes(a) != 0 && !table_.is_constant(b)) return decide_relation(sym::swapped(kind), b, a);
   ExprId difference = table_.sub(a, b);
   if (!table_.is_constant(difference)) difference = resolve(difference);
   ExprId settled = table_.relation(kind, difference, ExprTable::zero);
@@ -235,8 +298,7 @@ std::optional<bool> ShapeEnv::decide_relation(Kind kind, ExprId a, ExprId b) {
       ExprTable::Normal n = table_.normalise(difference);
       auto fact = facts_.find(n.form);
       if (fact != facts_.end() && n.offset % n.factor == 0) {
-        const std::vector<int64_t>& no = fact->second.excluded;
-        if (std::find(no.begin(), no.end(), -n.offset / n.factor) != no.end()) return !equal;
+        if (fact->second.excluded.count(-n.offset / n.factor)) return !equal;
       }
       return std::nullopt;
     }
@@ -391,8 +453,7 @@ void ShapeEnv::narrow_symbol(uint32_t index, Range to, Loc loc, std::optional<si
   Range tighter = intersect(s.range, to);
   auto fact = facts_.find(s.expr);
   if (fact != facts_.end()) {
-    const std::vector<int64_t>& no = fact->second.excluded;
-    auto excluded = [&](int64_t v) { return std::find(no.begin(), no.end(), v) != no.end(); };
+    auto excluded = [&](int64_t v) { return fact->second.excluded.count(v) != 0; };
     while (!tighter.is_empty() && excluded(tighter.min)) ++tighter.min;
     while (!tighter.is_empty() && excluded(tighter.max)) --tighter.max;
   }
@@ -412,9 +473,7 @@ void ShapeEnv::narrow_symbol(uint32_t index, Range to, Loc loc, std::optional<si
 }
 
 void ShapeEnv::exclude(ExprId form, int64_t value, Loc loc) {
-  std::vector<int64_t>& no = facts_[form].excluded;
-  if (std::find(no.begin(), no.end(), value) != no.end()) return;
-  no.push_back(value);
+  if (!facts_[form].excluded.insert(value).second) return;
   ++version_;
   const Node& n = table_.node(form);
   if (n.kind == Kind::symbol) narrow_symbol(static_cast<uint32_t>(n.value), {}, loc, std::nullopt);

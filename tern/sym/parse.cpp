@@ -188,6 +188,7 @@ class Parser {
       if (name.empty()) error("expected a name");
     }
     if (!accept("(")) {
+      if (name == "and" || name == "or" || name == "not") error(fmt::format("misplaced '{}'", name));
       if (name == "True" || name == "true") return ExprTable::unit;
       if (name == "False" || name == "false") return ExprTable::zero;
       return find_(context_, name);

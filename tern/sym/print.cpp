@@ -1,6 +1,7 @@
 // Expressions as text, in sympy's order of terms and with PyTorch's brackets.
 #include <algorithm>
 
+#include "tern/base/format.h"
 #include "tern/sym/expr.h"
 
 namespace tern::sym {
@@ -22,7 +23,7 @@ class Printer {
     Level own = atom;
     std::string text = node_text(id, n, own);
     --depth_;
-    return own < within ? "(" + text + ")" : text;
+    return own < within ? fmt::format("({})", text) : text;
   }
 
  private:
@@ -42,7 +43,7 @@ class Printer {
       case Kind::floor_div:
         // Brackets of its own, and one more pair inside arithmetic: as PyTorch prints it.
         own = condition;
-        return "(" + print(n.items[0].expr, atom) + "//" + print(n.items[1].expr, atom) + ")";
+        return fmt::format("({}//{})", print(n.items[0].expr, atom), print(n.items[1].expr, atom));
       case Kind::mod:
         own = condition;
         if (style_ == Style::python)
@@ -77,14 +78,14 @@ class Printer {
         return connective(n, style_ == Style::sympy ? " | " : " or ");
       case Kind::negation:
         own = loosest;
-        return (style_ == Style::sympy ? "~" : "not ") + print(n.items[0].expr, atom);
+        return fmt::format("{}{}", style_ == Style::sympy ? "~" : "not ", print(n.items[0].expr, atom));
     }
     return "?";
   }
 
   std::string name(int64_t index) const {
     return static_cast<size_t>(index) < names_.size() ? names_[static_cast<size_t>(index)]
-                                                      : "s?" + std::to_string(index);
+                                                      : fmt::format("s?{}", index);
   }
 
   // A generator's place in sympy's order: symbols by name, then functions by name and operands.
@@ -117,7 +118,7 @@ class Printer {
     for (const Factor& f : factors) {
       if (!out.empty()) out += "*";
       out += f.text;
-      if (f.exponent != 1) out += "**" + std::to_string(f.exponent);
+      if (f.exponent != 1) out += fmt::format("**{}", f.exponent);
     }
     return out;
   }
@@ -165,7 +166,7 @@ class Printer {
     for (const Term& t : n.terms()) {
       const Node& item = table_.node(t.expr);
       const char* rank = item.kind == Kind::constant ? "0" : item.kind == Kind::symbol ? "1" : "2";
-      keyed.emplace_back(rank + print(t.expr, loosest), t.expr);
+      keyed.emplace_back(fmt::format("{}{}", rank, print(t.expr, loosest)), t.expr);
     }
     std::sort(keyed.begin(), keyed.end());
     std::vector<ExprId> out;
@@ -179,7 +180,7 @@ class Printer {
       items = ordered(n);
     else
       for (const Term& t : n.terms()) items.push_back(t.expr);
-    for (size_t i = 0; i < items.size(); ++i) out += (i ? ", " : "") + print(items[i], loosest);
+    for (size_t i = 0; i < items.size(); ++i) out.append(i ? ", " : "").append(print(items[i], loosest));
     return out + ")";
   }
   std::string infix(const Node& n, const char* op) {
@@ -187,7 +188,7 @@ class Printer {
   }
   std::string connective(const Node& n, const char* op) {
     std::string out;
-    for (ExprId id : ordered(n)) out += (out.empty() ? "" : op) + print(id, atom);
+    for (ExprId id : ordered(n)) out.append(out.empty() ? "" : op).append(print(id, atom));
     return out;
   }
 

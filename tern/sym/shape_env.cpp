@@ -167,6 +167,17 @@ SymBool ShapeEnv::create_unbacked_symbool(std::string source, Loc loc) {
   return compare(sym::Op::eq, bit, 1);  // PyTorch prints an unbacked bool as Eq(u0, 1)
 }
 
+SymInt ShapeEnv::create_unbacked_float_symbol(std::string source, Loc loc) {
+  Lock lock(mutex_);
+  SymbolInfo info;
+  do info.name = fmt::format("zuf{}", float_count_++);
+  while (by_name_.count(info.name));
+  info.unbacked = true;
+  info.source = std::move(source);
+  info.loc = loc;
+  return new_symbol(std::move(info));
+}
+
 SymInt ShapeEnv::add_symbol(std::string_view name, std::optional<int64_t> hint, Range range) {
   Lock lock(mutex_);
   if (std::optional<SymInt> known = find_symbol(name)) return *known;
@@ -204,6 +215,10 @@ std::string ShapeEnv::text(ExprId id, sym::Style style) const { return table_.pr
 std::string ShapeEnv::str(SymInt value, sym::Style style) {
   Lock lock(mutex_);
   return text(resolve(unwrap(value)), style);
+}
+std::string ShapeEnv::str_as_asked(SymInt value, sym::Style style) {
+  Lock lock(mutex_);
+  return text(unwrap(value), style);
 }
 SymInt ShapeEnv::simplify(SymInt value) {
   Lock lock(mutex_);
@@ -302,10 +317,12 @@ SymInt ShapeEnv::arithmetic(sym::Op op, SymInt a, SymInt b) {
     case sym::Op::max: {
       // What is certain now stays certain: knowledge only grows.
       Kind kind = op == sym::Op::min ? Kind::min : Kind::max;
-      if (decide_relation(Kind::le, x, y) == true) return wrap(kind == Kind::min ? x : y);
-      if (decide_relation(Kind::ge, x, y) == true) return wrap(kind == Kind::min ? y : x);
+      if (beyond_sizes(x) != 0 || beyond_sizes(y) != 0) {
+        std::optional<bool> ordered = decide_relation(Kind::le, x, y);
+        if (ordered) return wrap(*ordered == (kind == Kind::min) ? x : y);
+      }
       ExprId items[] = {x, y};
-      return wrap(table_.min_max(kind, items));
+      return wrap(resolve(table_.min_max(kind, items)));
     }
     default:
       return wrap(table_.relation(kind_of(op), x, y));

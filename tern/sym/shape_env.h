@@ -65,6 +65,7 @@ class ShapeEnv {
   SymInt create_symbol(int64_t hint, std::string source, SymbolOptions options = {}, Loc loc = Loc::here());
   SymInt create_unbacked_symint(std::string source = {}, Loc loc = Loc::here());  // u0
   SymBool create_unbacked_symbool(std::string source = {}, Loc loc = Loc::here());
+  SymInt create_unbacked_float_symbol(std::string source, Loc loc);  // zuf0; use SymFloat::unbacked
   // A symbol of a file, by its name there; "u..." are unbacked. Gives the existing one if it is known.
   SymInt add_symbol(std::string_view name, std::optional<int64_t> hint, Range range);
   std::optional<SymInt> find_symbol(std::string_view name) const;
@@ -83,10 +84,13 @@ class ShapeEnv {
   // Throws if a symbol has no value, on division by zero and on overflow.
   int64_t evaluate(SymInt value, const SymValues& values) const;
   std::string str(SymInt value, sym::Style style = sym::Style::sympy);
+  std::string str_as_asked(SymInt value, sym::Style style = sym::Style::sympy);  // nothing known applied
 
   // ---- guards and assertions ----
   const std::vector<Guard>& guards() const { return guards_; }
   const std::vector<RuntimeAssert>& runtime_asserts() const { return runtime_asserts_; }
+  // Guards that symbol ranges and equalities alone do not imply, in terms of the symbols that remain.
+  std::vector<Guard> open_guards();
   // torch._check: known at once, a guard from the hints, or a run-time assertion. Throws `message` if false.
   void check(SymBool condition, std::string message = {}, Loc loc = Loc::here());
   void check_is_size(SymInt value, Loc loc = Loc::here());
@@ -129,7 +133,7 @@ class ShapeEnv {
   using Lock = std::lock_guard<std::recursive_mutex>;
   struct Fact {
     Range range;
-    std::vector<int64_t> excluded;
+    std::unordered_set<int64_t> excluded;
   };
 
   SymInt new_symbol(SymbolInfo info);
@@ -139,9 +143,11 @@ class ShapeEnv {
   sym::ExprId simplify_node(sym::ExprId id);
   Range bound(sym::ExprId id, int depth = 0);
   Range bound_node(sym::ExprId id, int depth);
+  Range bound_by_structure(sym::ExprId sum, int depth);
   Range known(sym::ExprId form) const;
   std::optional<bool> decide_condition(sym::ExprId condition);
   std::optional<bool> decide_relation(sym::Kind kind, sym::ExprId a, sym::ExprId b);
+  int beyond_sizes(sym::ExprId id) const;  // 1, -1: a constant above, below every size
   std::optional<int64_t> hint_of(sym::ExprId id);
   bool has_unhinted(sym::ExprId id);
   void record(sym::ExprId condition, Loc loc);
@@ -168,7 +174,7 @@ class ShapeEnv {
   std::vector<Guard> guards_;
   std::unordered_set<sym::ExprId> guarded_;
   std::vector<RuntimeAssert> runtime_asserts_;
-  uint32_t backed_count_ = 0, unbacked_count_ = 0;
+  uint32_t backed_count_ = 0, unbacked_count_ = 0, float_count_ = 0;
 
   // Answers for this version of what is known; a new fact makes a new version.
   uint32_t version_ = 1;

@@ -107,6 +107,8 @@ TEST(SymExpr, parse_refuses_bad_text_with_a_place) {
   EXPECT_EQ(message_of([&] { env.parse("s0 +"); }), "symbolic expression 's0 +': unexpected end at column 5");
   EXPECT_EQ(message_of([&] { env.parse("s0 $ 1"); }),
             "symbolic expression 's0 $ 1': unexpected text at column 4");
+  EXPECT_EQ(message_of([&] { env.parse("s0 + not"); }),
+            "symbolic expression 's0 + not': misplaced 'not' at column 9");
   EXPECT_EQ(message_of([&] { env.parse("Foo(s0)"); }),
             "symbolic expression 'Foo(s0)': unknown function Foo at column 8");
   EXPECT_EQ(message_of([&] { env.parse("s0/2"); }),

@@ -1,0 +1,272 @@
+#include "tern/capture/recorder.h"
+
+#include <deque>
+
+#include "tern/base/format.h"
+#include "tern/sym/evaluate.h"
+#include "tern/sym/shape_env.h"
+
+namespace tern::capture {
+
+Recorder::Recorder(ir::Graph& g, Rung rung) : graph(g), rung_(rung) {}
+
+void Recorder::bind(const Tensor& t, ir::Value& v) {
+  if (values_.emplace(t.body(), &v).second) kept_.push_back(t);
+  else values_[t.body()] = &v;
+  if (!t.is_symbolic()) return;
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    SymInt s = t->sizes[d];
+    if (s.is_symbolic()) sources_.emplace(s.bits(), std::pair(&v, d));
+  }
+}
+
+void Recorder::bind(SymInt s, ir::Value& v) {
+  if (s.is_symbolic()) symbols_[s.bits()] = &v;
+}
+
+ir::Value* Recorder::find(const Tensor& t) const {
+  auto it = values_.find(t.body());
+  return it == values_.end() ? nullptr : it->second;
+}
+
+ir::In Recorder::operand(const Tensor& t) {
+  if (!t.defined()) return {};
+  if (ir::Value* v = find(t)) return *v;
+  if (t->wrapped_number) {
+    Scalar s = read_scalar(t);
+    return s.is_symbolic() ? operand(s.sym()) : ir::In(tern::Value(s));
+  }
+  if (unknown) return unknown(t);
+  return tern::Value(t);
+}
+
+ir::In Recorder::operand(SymInt s) { return s.is_symbolic() ? materialise(s) : ir::In(tern::Value(s)); }
+
+ir::In Recorder::operand(const tern::Value& v) {
+  switch (v.kind()) {
+    case ValueKind::tensor: return operand(v.tensor());
+    case ValueKind::int_: return operand(v.sym());
+    case ValueKind::list: {
+      std::vector<ir::In> items;
+      for (const tern::Value& item : v.items()) items.push_back(operand(item));
+      return ir::In::list(std::move(items));
+    }
+    default: return v;
+  }
+}
+
+ir::In Recorder::operand(const Arg& a) {
+  switch (a.kind) {
+    case ArgKind::tensor: return operand(*a.tensor_ptr);
+    case ArgKind::int_: return operand(a.sym());
+    case ArgKind::tensors: {
+      std::vector<ir::In> items;
+      for (const Tensor& t : a.tensors()) items.push_back(operand(t));
+      return ir::In::list(std::move(items));
+    }
+    case ArgKind::ints: {
+      std::vector<ir::In> items;
+      for (SymInt s : a.syms()) items.push_back(operand(s));
+      return ir::In::list(std::move(items));
+    }
+    default: return a.to_value();
+  }
+}
+
+// The node that computes a symbolic size: found where it was recorded, read off a tensor that has it, or computed from
+// the symbols it is made of.
+ir::In Recorder::materialise(SymInt s) {
+  if (auto it = symbols_.find(s.bits()); it != symbols_.end()) return *it->second;
+  ShapeEnv& env = ShapeEnv::of(s);
+  SymInt simple = env.simplify(s);
+  if (simple.is_int()) return tern::Value(simple);
+  if (simple.bits() != s.bits()) {
+    ir::In in = materialise(simple);
+    if (in.is_value()) symbols_[s.bits()] = in.value();
+    return in;
+  }
+  auto remember = [&](ir::Node& node) -> ir::In {
+    node.output().set_type(ir::Type::integer());
+    if (source) node.set_origin(source->origin());
+    symbols_[s.bits()] = &node.output();
+    return node.output();
+  };
+  auto read = [&](std::pair<ir::Value*, int64_t> at) -> ir::In {
+    ir::In inputs[] = {*at.first, tern::Value(at.second)};
+    return remember(graph.call("aten::sym_size.int", inputs, ir::Type::integer(), "sym_size_int"));
+  };
+  const sym::Node& e = env.table().node(env.unwrap(s));
+  if (e.kind == sym::Kind::symbol) {
+    if (auto it = sources_.find(s.bits()); it != sources_.end()) return read(it->second);
+    failf("the symbolic size {} is not a size of any tensor in the graph", s.str());
+  }
+  auto combine = [&](const char* op, ir::In a, ir::In b) -> ir::In {
+    ir::In inputs[] = {a, b};
+    const ir::Type* types[] = {ir::Type::integer()};
+    std::string_view name = std::string_view(op).substr(6);
+    ir::Node& n = graph.make(op, inputs, types, name.substr(0, name.find('.')));
+    if (source) n.set_origin(source->origin());
+    return n.output();
+  };
+  auto finish = [&](ir::In in) -> ir::In {
+    if (in.is_value()) symbols_[s.bits()] = in.value();
+    return in;
+  };
+  auto part = [&](const sym::Term& t) { return operand(env.wrap(t.expr)); };
+  switch (e.kind) {
+    case sym::Kind::sum: {
+      ir::In total;
+      bool first = true;
+      int64_t constant = 0;
+      for (const sym::Term& t : e.terms()) {
+        if (t.expr == sym::ExprTable::unit) {
+          constant = t.factor;
+          continue;
+        }
+        ir::In term = part(t);
+        if (t.factor != 1) term = combine("aten::mul.int", tern::Value(t.factor), term);
+        total = first ? term : combine("aten::add.int", total, term);
+        first = false;
+      }
+      if (constant > 0) total = combine("aten::add.int", total, tern::Value(constant));
+      if (constant < 0) total = combine("aten::sub.int", total, tern::Value(-constant));
+      return finish(total);
+    }
+    case sym::Kind::product: {
+      ir::In total;
+      bool first = true;
+      for (const sym::Term& t : e.terms())
+        for (int64_t k = 0; k < t.factor; ++k) {
+          total = first ? part(t) : combine("aten::mul.int", total, part(t));
+          first = false;
+        }
+      return finish(total);
+    }
+    case sym::Kind::floor_div: return finish(combine("aten::floordiv.int", part(e.items[0]), part(e.items[1])));
+    case sym::Kind::mod: return finish(combine("aten::remainder.int", part(e.items[0]), part(e.items[1])));
+    case sym::Kind::min: 
+    case sym::Kind::max: {
+      ir::In total = part(e.items[0]);
+      for (size_t i = 1; i < e.count; ++i)
+        total = combine(e.kind == sym::Kind::min ? "prim::min.int" : "prim::max.int", total, part(e.items[i]));
+      return finish(total);
+    }
+    default: failf("the symbolic size {} cannot be computed in a graph", s.str());
+  }
+}
+
+ir::Node& Recorder::record(const Op& op, const Arg* args) {
+  std::vector<ir::In> inputs;
+  inputs.reserve(op.arity);
+  for (int i = 0; i < op.arity; ++i) inputs.push_back(operand(args[i]));
+  // A retraced node of the same operator keeps its name; others are named after the operator.
+  std::string name;
+  if (source && source->op() == &op && source->num_outputs() == 1) name = source->output().name();
+  ir::Node& node = graph.call(op, inputs, nullptr, name);
+  if (source) {
+    node.set_origin(source->origin());
+    for (const auto& [key, value] : source->all_meta()) node.set_meta(key, value);
+  } else {
+    node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
+  }
+  return node;
+}
+
+void Recorder::bind_results(ir::Node& node, const Op& op, tern::Value* results) {
+  for (int r = 0; r < op.results; ++r) {
+    ir::Value& v = node.output(r);
+    const tern::Value& result = results[r];
+    if (result.is_tensor()) {
+      v.set_type(ir::Type::tensor_like(result.tensor()));
+      bind(result.tensor(), v);
+    } else if (result.is_int()) {
+      bind(result.sym(), v);
+    } else if (result.is_list()) {
+      // Each entry gets a value of its own.
+      std::vector<const ir::Type*> types;
+      for (const tern::Value& item : result.items())
+        types.push_back(item.is_tensor() ? ir::Type::tensor_like(item.tensor()) : ir::Type::of(item));
+      ir::In inputs[] = {v};
+      ir::Node& unpack = graph.make("prim::ListUnpack", inputs, types, "getitem");
+      unpack.set_origin(node.origin());
+      for (size_t i = 0; i < types.size(); ++i) {
+        const tern::Value& item = result.items()[i];
+        if (item.is_tensor()) bind(item.tensor(), unpack.output(i));
+        if (item.is_int()) bind(item.sym(), unpack.output(i));
+      }
+    }
+  }
+}
+
+namespace {
+
+// The arguments with every symbolic number replaced by its value: while tracing the kernels run for real.
+struct Concrete {
+  std::vector<Arg> args;
+  std::deque<Dims> lists;
+  std::deque<Tensor> numbers;
+
+  Concrete(const Op& op, const Arg* from) : args(from, from + op.arity) {
+    for (Arg& a : args) {
+      if (a.kind == ArgKind::int_ && a.sym().is_symbolic()) {
+        a = Arg(a.sym().hint().value());
+      } else if (a.kind == ArgKind::ints) {
+        Dims& list = lists.emplace_back(a.syms());
+        for (SymInt& s : list)
+          if (s.is_symbolic()) s = s.hint().value();
+        a = Arg(Span<const SymInt>(list));
+      } else if (a.kind == ArgKind::tensor && a.tensor_ptr->defined() && (*a.tensor_ptr)->wrapped_number &&
+                 a.tensor_ptr->is_fake()) {
+        a = Arg(numbers.emplace_back(wrap_number(Scalar(a.tensor_ptr->offset().hint().value()))));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
+  // A call on numbers alone that nothing recorded needs (a factory's size) is recorded too: it is the user's call.
+  const Op& recorded = force_outplace && op.is(op_inplace) && op.functional ? *op.functional : op;
+  ir::Node& node = record(recorded, args);
+  ir::Graph& g = graph;
+  try {
+    if (sizes_as_nodes) descend(rung_, op, Concrete(op, args).args.data(), results);
+    else descend(rung_, op, args, results);
+  } catch (...) {
+    g.erase(node);
+    throw;
+  }
+  bind_results(node, recorded, results);
+}
+
+SymInt Recorder::size(const Tensor& t, int64_t d, Loc loc) {
+  if (!sizes_as_nodes || !knows(t)) return t->sizes[d];
+  At at(loc);
+  ir::In inputs[] = {operand(t), tern::Value(d)};
+  ir::Node& node = graph.call("aten::size.int", inputs, ir::Type::integer(), "size");
+  node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
+  SymbolOptions options;
+  options.specialize_zero_one = false;
+  SymInt s = shapes->create_symbol(t->sizes[d].as_int(), "size", options, loc);
+  bind(s, node.output());
+  return s;
+}
+
+std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
+  if (!t.is_fake() && !(thread_state.active & rung_fake)) return std::nullopt;
+  if (t.is_floating_point() || t.is_complex())
+    failf("item: the value of a {} tensor is not known while a program is captured; compute with the tensor itself, or "
+          "make the tensor an integer or bool one",
+          name(t.dtype()));
+  At at(loc);
+  ir::In inputs[] = {operand(t)};
+  ir::Node& node = graph.call("aten::item", inputs, ir::Type::integer(), "item");
+  if (source) node.set_origin(source->origin());
+  else node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
+  SymInt s = shapes->create_unbacked_symint("item", loc);
+  bind(s, node.output());
+  return Scalar(s);
+}
+
+}  // namespace tern::capture

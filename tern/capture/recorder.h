@@ -1,0 +1,65 @@
+// Recorder: writes every call it sees into a graph. Mounted on the record rung it sees what the user called (trace,
+// training export); on the core rung what is left after mutation and composites are gone.
+#pragma once
+#include <unordered_map>
+
+#include "tern/dispatch/ladder.h"
+#include "tern/ir/graph.h"
+
+namespace tern::capture {
+
+// What becomes of a tensor that the graph has not seen: a constant, an input, an error.
+using Unknown = Function<ir::In(const Tensor& t)>;
+
+class Recorder : public Mode {
+ public:
+  Recorder(ir::Graph& graph, Rung rung);
+
+  // Ties a tensor to a value of the graph. The recorder keeps the tensor, so that its address stays its own.
+  void bind(const Tensor& t, ir::Value& v);
+  void bind(SymInt symbol, ir::Value& v);
+  bool knows(const Tensor& t) const { return t.defined() && values_.count(t.body()); }
+  ir::Value* find(const Tensor& t) const;
+  // A value as an operand: tensors and symbols become uses; containers become lists.
+  ir::In operand(const tern::Value& v);
+  ir::In operand(const Tensor& t);
+  ir::In operand(SymInt s);
+
+  // What is known of symbols inside a block is not known outside of it.
+  struct Known {
+    std::unordered_map<int64_t, ir::Value*> symbols;
+    std::unordered_map<int64_t, std::pair<ir::Value*, int64_t>> sources;
+  };
+  Known known() const { return {symbols_, sources_}; }
+  void forget_to(Known k) {
+    symbols_ = std::move(k.symbols);
+    sources_ = std::move(k.sources);
+  }
+
+  void call(const Op& op, const Arg* args, tern::Value* results) override;
+  SymInt size(const Tensor& t, int64_t d, Loc loc) override;
+  std::optional<Scalar> item(const Tensor& t, Loc loc) override;
+
+  ir::Graph& graph;
+  std::shared_ptr<ShapeEnv> shapes;  // symbols made here: sizes while tracing, item() under export
+  Unknown unknown;                   // by default an inline constant
+  bool sizes_as_nodes = false;       // a trace: size() is recorded; an export has symbols already
+  bool force_outplace = false;       // in-place calls are recorded as their functional form
+  // While a graph is retraced: the node being interpreted; its origin and name are passed on.
+  const ir::Node* source = nullptr;
+
+ private:
+  ir::Node& record(const Op& op, const Arg* args);
+  ir::In operand(const Arg& a);
+  void bind_results(ir::Node& node, const Op& op, tern::Value* results);
+  ir::In materialise(SymInt s);
+
+  Rung rung_;
+  std::unordered_map<const TensorBody*, ir::Value*> values_;
+  std::vector<Tensor> kept_;
+  std::unordered_map<int64_t, ir::Value*> symbols_;  // by bits
+  // Where a size of the graph's inputs can be read: symbol -> (value, dim).
+  std::unordered_map<int64_t, std::pair<ir::Value*, int64_t>> sources_;
+};
+
+}  // namespace tern::capture

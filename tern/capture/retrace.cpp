@@ -1,0 +1,382 @@
+#include "tern/capture/retrace.h"
+
+#include <optional>
+
+#include "tern/base/format.h"
+#include "tern/capture/functional.h"
+#include "tern/capture/recorder.h"
+#include "tern/ir/builtins.h"
+#include "tern/sym/shape_env.h"
+
+namespace tern::capture {
+namespace {
+
+// The core rung: expands what it is asked to, records the rest.
+class Core : public Recorder {
+ public:
+  Core(ir::Graph& graph, const Function<bool(const Op&)>& expand) : Recorder(graph, rung_core), expand_(expand) {}
+  void call(const Op& op, const Arg* args, tern::Value* results) override {
+    if (op.body && expand_ && expand_(op)) return op.body(op, args, results);
+    Recorder::call(op, args, results);
+  }
+
+ private:
+  const Function<bool(const Op&)>& expand_;
+};
+
+class Retracer {
+ public:
+  Retracer(const ir::Graph& from, const RetraceOptions& options)
+      : from_(from), options_(options), graph_(std::make_unique<ir::Graph>()), core_(*graph_, options.expand) {
+    graph_->shapes = options.shapes ? options.shapes : from.shapes;
+    if (!graph_->shapes) graph_->shapes = std::make_shared<ShapeEnv>();
+    graph_->name = from.name;
+    core_.shapes = graph_->shapes;
+  }
+
+  Retraced run() {
+    Mount on_core(rung_core, core_);
+    std::optional<Mount> on_functional;
+    if (options_.functional) on_functional.emplace(rung_functional, functional_);
+    // Calls go to the functional rung whatever their arguments are, and nothing runs for real.
+    thread_state.active |= rung_fake;
+    Exclude above(rung_record | rung_autograd);
+
+    std::vector<tern::Value> outer;
+    for (size_t i = 0; i < from_.inputs().size(); ++i) {
+      const ir::Value& in = *from_.inputs()[i];
+      tern::Value inner = i < options_.inputs.size() ? options_.inputs[i] : example(*in.type());
+      ir::Value& v = graph_->add_input(inner.is_tensor() ? ir::Type::tensor_like(inner.tensor()) : in.type(), in.name());
+      if (inner.is_tensor()) core_.bind(inner.tensor(), v);
+      if (inner.is_int()) core_.bind(inner.sym(), v);
+      outer.push_back(options_.functional ? functional_.wrap(inner) : inner);
+      values_[&in] = outer.back();
+    }
+    run_block(from_.top());
+
+    for (auto& [body, outer_constant] : constants_)
+      if (Functional::was_written(outer_constant))
+        failf("a constant tensor of shape {} is written to: that change would be lost; make it a buffer or an input, or "
+              "clone() it first",
+              str(outer_constant.sizes()));
+
+    Retraced result;
+    core_.source = nullptr;
+    std::vector<ir::In> outputs;
+    for (const ir::Operand& o : from_.outputs()) {
+      tern::Value v = plain(value_of(o));
+      outputs.push_back(core_.operand(v));
+      result.outputs.push_back(v);
+    }
+    if (options_.functional)
+      for (size_t i = 0; i < outer.size(); ++i)
+        if (outer[i].is_tensor() && Functional::was_written(outer[i].tensor())) {
+          result.mutated.push_back(i);
+          graph_->add_output(core_.operand(functional_.unwrap(outer[i].tensor())));
+        }
+    for (const ir::In& o : outputs) graph_->add_output(o);
+    result.graph = std::move(graph_);
+    return result;
+  }
+
+ private:
+  tern::Value example(const ir::Type& type) {
+    if (type.is_tensor()) return fake_like(type, graph_->shapes.get());
+    if (type.is(ir::TypeKind::int_)) return graph_->shapes->create_unbacked_symint("input");
+    failf("retrace: an input of type {} needs an example", type.str());
+  }
+
+  tern::Value plain(const tern::Value& v) { return options_.functional ? functional_.unwrap(v) : v; }
+
+  tern::Value value_of(const ir::Operand& o) {
+    if (o.is_value()) {
+      auto it = values_.find(&o.value());
+      if (it == values_.end()) failf("retrace: %{} has no value", o.value().name());
+      return it->second;
+    }
+    if (o.is_list()) {
+      std::vector<tern::Value> items;
+      for (const ir::Operand& item : o.list()) items.push_back(value_of(item));
+      return tern::Value::list(std::move(items));
+    }
+    // A constant tensor is memory of its own: a write to it must not reach the graph we read.
+    if (o.constant().is_tensor() && options_.functional) {
+      auto [it, fresh] = constants_.try_emplace(o.constant().tensor().body());
+      if (fresh) it->second = functional_.wrap(o.constant().tensor());
+      return it->second;
+    }
+    return o.constant();
+  }
+
+  void run_block(const ir::Block& block) {
+    for (const ir::Node& node : block) {
+      core_.source = &node;
+      try {
+        run_node(node);
+      } catch (const Error& e) {
+        std::string place = node.origin() ? node.origin()->place() : "";
+        throw e.with_context(fmt::format("{} (%{}{})", node.qualified(), node.name(), place.empty() ? "" : " @ " + place));
+      }
+    }
+  }
+
+  void run_node(const ir::Node& node) {
+    if (node.is("prim::If")) return run_if(node);
+    if (node.is("prim::Loop")) return run_loop(node);
+    std::vector<tern::Value> inputs;
+    for (const ir::Operand& o : node.inputs()) inputs.push_back(value_of(o));
+    if (const Op* op = node.op()) {
+      std::string_view text = op->text;
+      if (text.starts_with("sym_size.int(")) {
+        // Read off the shape; recorded again only where it is used.
+        const Tensor& t = inputs[0].tensor();
+        values_[&node.output()] = tern::Value(t->sizes[wrap_dim(inputs[1].to_int(), t.dim(), false)]);
+        return;
+      }
+      if (text.starts_with("item(")) {
+        Tensor t = plain(inputs[0]).tensor();
+        values_[&node.output()] = tern::Value(core_.Recorder::item(t, Loc{})->sym());
+        return;
+      }
+      Bound bound(*op, inputs);
+      std::vector<tern::Value> results(std::max<int>(op->results, 1));
+      tern::call(*op, bound.args(), results.data());
+      for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results[i];
+      return;
+    }
+    if (node.is("aten::Bool") || node.is("aten::Int") || node.is("aten::IntImplicit")) {
+      if (inputs[0].is_tensor()) {
+        Tensor t = plain(inputs[0]).tensor();
+        values_[&node.output()] = tern::Value(core_.Recorder::item(t, Loc{})->sym());
+        return;
+      }
+    }
+    run_structural(node, inputs);
+  }
+
+  // Containers are taken apart and put together; arithmetic on sizes is done on the symbols.
+  void run_structural(const ir::Node& node, std::vector<tern::Value>& inputs) {
+    if (node.is("prim::ListUnpack") || node.is("prim::TupleUnpack")) {
+      for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = inputs[0].items().at(i);
+      return;
+    }
+    tern::Value& result = values_[&node.output()];
+    if (node.is("prim::ListConstruct")) {
+      result = tern::Value::list(std::move(inputs));
+    } else if (node.is("prim::TupleConstruct")) {
+      result = tern::Value::tuple(std::move(inputs));
+    } else if (node.is("prim::DictConstruct")) {
+      std::vector<std::pair<tern::Value, tern::Value>> entries;
+      for (size_t i = 0; i + 1 < inputs.size(); i += 2) entries.emplace_back(inputs[i], inputs[i + 1]);
+      result = tern::Value::dict(std::move(entries));
+    } else if (node.is("prim::Constant")) {
+      const tern::Value* value = node.attribute("value");
+      result = value ? *value : tern::Value();
+    } else if (ir::Builtin builtin = ir::find_builtin(node.kind())) {
+      result = builtin(inputs);
+    } else {
+      failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
+    }
+  }
+
+  // Runs a block inside a new one; gives what it returns and what it wrote.
+  struct Branch {
+    ir::Block* block;
+    std::vector<tern::Value> returns;        // plain
+    std::vector<Functional::Write> writes;   // `before` holds the value at the end
+    std::vector<ir::In> operands;            // of the returns, made inside the block
+  };
+  Branch run_inside(const ir::Block& source, ir::Block& target) {
+    Branch b{&target, {}, {}, {}};
+    Recorder::Known outside = core_.known();
+    ir::InsertAt at(target.return_node());
+    if (options_.functional) functional_.begin_block();
+    run_block(source);
+    for (const ir::Operand& o : source.returns()) {
+      b.returns.push_back(plain(value_of(o)));
+      b.operands.push_back(core_.operand(b.returns.back()));
+    }
+    if (options_.functional) b.writes = functional_.end_block();
+    core_.forget_to(std::move(outside));
+    return b;
+  }
+
+  static Functional::Write* find(std::vector<Functional::Write>& writes, const Storage& s) {
+    for (Functional::Write& w : writes)
+      if (w.storage == s) return &w;
+    return nullptr;
+  }
+
+  // A fake result for a value that two paths give: dims on which they differ are not known.
+  tern::Value merge(const tern::Value& a, const tern::Value& b) {
+    if (!a.is_tensor() || !b.is_tensor()) {
+      if (a.is_int()) return graph_->shapes->create_unbacked_symint("If");
+      return a;
+    }
+    const Tensor &x = a.tensor(), &y = b.tensor();
+    if (x.dim() != y.dim()) failf("the branches give tensors of {} and {} dimensions", x.dim(), y.dim());
+    if (x.dtype() != y.dtype()) failf("the branches give tensors of {} and {}", name(x.dtype()), name(y.dtype()));
+    Dims sizes(x.sizes());
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (!surely_eq(sizes[d], y.sizes()[d])) {
+        sizes[d] = graph_->shapes->create_unbacked_symint("If");
+        graph_->shapes->check_is_size(sizes[d]);
+      }
+    return make_tensor(sizes, x.dtype(), x.device(), true);
+  }
+
+  void give(ir::Node& node, size_t output, const tern::Value& fake, const ir::Value* to) {
+    ir::Value& v = node.output(output);
+    if (fake.is_tensor()) {
+      v.set_type(ir::Type::tensor_like(fake.tensor()));
+      core_.bind(fake.tensor(), v);
+    } else if (fake.is_int()) {
+      core_.bind(fake.sym(), v);
+    }
+    if (to) values_[to] = options_.functional ? functional_.wrap(fake) : fake;
+  }
+
+  void run_if(const ir::Node& node) {
+    tern::Value condition = value_of(node.input(0));
+    std::optional<bool> known;
+    if (condition.is_bool()) known = condition.to_bool();
+    if (condition.is_int())
+      if (auto v = condition.sym().maybe_int()) known = *v != 0;
+    if (known) {
+      const ir::Block& taken = *node.blocks()[*known ? 0 : 1];
+      run_block(taken);
+      for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = value_of(taken.returns()[i]);
+      return;
+    }
+    ir::In inputs[] = {core_.operand(plain(condition))};
+    ir::Node& made = graph_->make("prim::If", inputs, {});
+    made.set_origin(node.origin());
+    Branch a = run_inside(*node.blocks()[0], made.add_block());
+    Branch b = run_inside(*node.blocks()[1], made.add_block());
+    core_.source = &node;
+    for (size_t i = 0; i < node.num_outputs(); ++i) {
+      made.add_output(node.output(i).type(), node.output(i).name());
+      a.block->add_return(a.operands[i]);
+      b.block->add_return(b.operands[i]);
+    }
+    for (size_t i = 0; i < node.num_outputs(); ++i) give(made, i, merge(a.returns[i], b.returns[i]), &node.output(i));
+    // Memory written on one of the paths: its value is a result of the node.
+    std::vector<Storage> written;
+    for (Branch* branch : {&a, &b})
+      for (Functional::Write& w : branch->writes)
+        if (std::none_of(written.begin(), written.end(), [&](const Storage& s) { return s == w.storage; }))
+          written.push_back(w.storage);
+    for (const Storage& s : written) {
+      Tensor now[2];
+      int k = 0;
+      for (Branch* branch : {&a, &b}) {
+        Functional::Write* w = find(branch->writes, s);
+        now[k] = w ? w->before : s->alias->value;
+        branch->block->add_return(core_.operand(now[k]));
+        ++k;
+      }
+      made.add_output(ir::Type::tensor(), "written");
+      tern::Value fake = merge(now[0], now[1]);
+      give(made, made.num_outputs() - 1, fake, nullptr);
+      functional_.set_value(s, fake.tensor());
+    }
+  }
+
+  // prim::Loop(trip count, condition, carried...) with a block (i, carried...) -> (condition, carried...).
+  void run_loop(const ir::Node& node) {
+    const ir::Block& body = *node.blocks()[0];
+    size_t carried = node.num_outputs();
+    std::vector<tern::Value> start;
+    for (const ir::Operand& o : node.inputs()) start.push_back(plain(value_of(o)));
+    std::vector<ir::In> inputs;
+    for (const tern::Value& v : start) inputs.push_back(core_.operand(v));
+
+    // Once to learn what memory the body writes, then with that memory carried.
+    std::vector<Storage> written;
+    for (int round = 0;; ++round) {
+      ir::Node& made = graph_->make("prim::Loop", inputs, {});
+      made.set_origin(node.origin());
+      ir::Block& block = made.add_block();
+      SymInt counter = graph_->shapes->create_unbacked_symint("i");
+      core_.bind(counter, block.add_param(ir::Type::integer(), body.param(0).name()));
+      values_[&body.param(0)] = tern::Value(counter);
+      for (size_t i = 0; i < carried; ++i) {
+        tern::Value inside = start[i + 2].is_tensor() ? tern::Value(start[i + 2].tensor().shallow_copy()) : start[i + 2];
+        if (start[i + 2].is_int()) inside = graph_->shapes->create_unbacked_symint("carried");
+        ir::Value& p = block.add_param(node.output(i).type(), body.param(i + 1).name());
+        if (inside.is_tensor()) core_.bind(inside.tensor(), p);
+        if (inside.is_int()) core_.bind(inside.sym(), p);
+        values_[&body.param(i + 1)] = options_.functional ? functional_.wrap(inside) : inside;
+      }
+      std::vector<Tensor> before;
+      for (const Storage& s : written) {
+        before.push_back(s->alias->value);
+        Tensor inside = s->alias->value.shallow_copy();
+        core_.bind(inside, block.add_param(ir::Type::tensor_like(inside), "written"));
+        functional_.set_value(s, inside);
+      }
+      Branch b = run_inside(body, block);
+      core_.source = &node;
+      std::vector<Storage> more;
+      for (Functional::Write& w : b.writes) {
+        bool known = std::any_of(written.begin(), written.end(), [&](const Storage& s) { return s == w.storage; });
+        if (!known) more.push_back(w.storage);
+      }
+      for (size_t k = 0; k < written.size(); ++k) functional_.set_value(written[k], before[k]);
+      if (!more.empty()) {
+        if (round > 64) fail("the memory that a loop writes to keeps changing");
+        graph_->erase(made);
+        for (const Storage& s : more) {
+          written.push_back(s);
+          inputs.push_back(core_.operand(s->alias->value));
+        }
+        continue;
+      }
+      for (const ir::In& o : b.operands) block.add_return(o);
+      for (size_t i = 0; i < carried; ++i) made.add_output(node.output(i).type(), node.output(i).name());
+      for (size_t i = 0; i < carried; ++i) give(made, i, merge(start[i + 2], b.returns[i + 1]), &node.output(i));
+      for (size_t k = 0; k < written.size(); ++k) {
+        Functional::Write* w = find(b.writes, written[k]);
+        block.add_return(core_.operand(w ? w->before : before[k]));
+        made.add_output(ir::Type::tensor(), "written");
+        tern::Value fake = merge(before[k], w ? tern::Value(w->before) : tern::Value(before[k]));
+        if (fake.tensor().is_same(before[k])) fake = tern::Value(before[k].shallow_copy());
+        give(made, made.num_outputs() - 1, fake, nullptr);
+        functional_.set_value(written[k], fake.tensor());
+      }
+      return;
+    }
+  }
+
+  const ir::Graph& from_;
+  const RetraceOptions& options_;
+  std::unique_ptr<ir::Graph> graph_;
+  Core core_;
+  Functional functional_;
+  std::unordered_map<const ir::Value*, tern::Value> values_;
+  std::unordered_map<const TensorBody*, Tensor> constants_;
+};
+
+}  // namespace
+
+Retraced retrace(const ir::Graph& graph, const RetraceOptions& options) { return Retracer(graph, options).run(); }
+
+bool is_composite(const Op& op) { return op.body && op.is(op_composite | op_implicit); }
+bool is_not_core(const Op& op) { return op.body && !op.is(op_core); }
+
+Tensor fake_like(const ir::Type& type, ShapeEnv* shapes) {
+  if (!type.has_sizes()) fail("a tensor type without sizes: give an example input");
+  Dims sizes;
+  for (SymInt s : type.sizes()) {
+    if (s.is_int() && s.as_int() < 0) {
+      s = shapes->create_unbacked_symint("size");
+      shapes->check_is_size(s);
+    }
+    sizes.push_back(s);
+  }
+  DType dtype = type.dtype() == DType::undefined ? kFloat : type.dtype();
+  if (type.has_strides()) return make_tensor(sizes, type.strides(), dtype, type.device().value_or(kCPU), true);
+  return make_tensor(sizes, dtype, type.device().value_or(kCPU), true);
+}
+
+}  // namespace tern::capture
