@@ -7,12 +7,24 @@
 
 namespace tern {
 
+struct GradContext;
 struct Shape;
 
 inline Scalar conj(const Scalar& s) { return s.is_complex() ? Scalar(std::conj(s.to_complex())) : s; }
 Tensor times(const Tensor& t, const Scalar& factor);  // t itself when the factor is one
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
+
+// Views (view/formulas.cpp).
+SmallVector<int64_t, 6> inverse_permutation(Ints dims);
+SmallVector<int64_t, 6> swapped_dims(int64_t ndim, int64_t a, int64_t b);  // 0, 1, ... with two exchanged
+SmallVector<int64_t, 6> reversed_dims(int64_t ndim);
+Dims negated(Span<const SymInt> values);
+// The gradients of an operator that gives a list, zeros where nothing flowed back.
+std::vector<Tensor> list_gradients(GradContext& context);
+Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size, Span<const SymInt> stride,
+                           std::optional<SymInt> offset);
+Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 
 // The rule of elementwise operators for kernels that choose their loop themselves: common size, layout of the first full input.
 Shape broadcast_shape(Span<const Tensor> tensors, DType dtype);
