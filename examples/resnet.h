@@ -1,4 +1,5 @@
-// A small residual network and its training on a seeded toy task: which quarter of the picture is the brightest.
+// A small residual network and its training on a seeded toy task: which quarter of the picture is the
+// brightest.
 #pragma once
 #include "tern/tern.h"
 
@@ -13,7 +14,9 @@ struct BasicBlock : nn::Layer<BasicBlock> {
   nn::Sequential shortcut;
 
   BasicBlock(int64_t in, int64_t out, int64_t stride)
-      : conv1(add("conv1", nn::Conv2d({.in = in, .out = out, .kernel = 3, .stride = stride, .padding = 1, .bias = false}))),
+      : conv1(add(
+            "conv1",
+            nn::Conv2d({.in = in, .out = out, .kernel = 3, .stride = stride, .padding = 1, .bias = false}))),
         conv2(add("conv2", nn::Conv2d({.in = out, .out = out, .kernel = 3, .padding = 1, .bias = false}))),
         bn1(add("bn1", nn::BatchNorm2d(out))),
         bn2(add("bn2", nn::BatchNorm2d(out))) {

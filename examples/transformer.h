@@ -1,5 +1,5 @@
-// A small transformer encoder for sequences of any length in batches of any size, with padding, and its training on a seeded
-// toy task: say for every position which token came just before it.
+// A small transformer encoder for sequences of any length in batches of any size, with padding, and its
+// training on a seeded toy task: say for every position which token came just before it.
 #pragma once
 #include "tern/tern.h"
 
@@ -15,7 +15,8 @@ struct EncoderBlock : nn::Layer<EncoderBlock> {
   EncoderBlock(int64_t width, int64_t heads)
       : norm1(add("norm1", nn::LayerNorm(width))),
         norm2(add("norm2", nn::LayerNorm(width))),
-        attention(add("attention", nn::MultiheadAttention({.embed_dim = width, .num_heads = heads, .batch_first = true}))),
+        attention(add("attention",
+                      nn::MultiheadAttention({.embed_dim = width, .num_heads = heads, .batch_first = true}))),
         up(add("up", nn::Linear(width, 4 * width))),
         down(add("down", nn::Linear(4 * width, width))) {}
 
@@ -33,7 +34,8 @@ struct Transformer : nn::Module {
   static constexpr int64_t vocabulary = 20, width = 32, longest = 64;
   nn::Embedding tokens = add("tokens", nn::Embedding(vocabulary, width));
   nn::Embedding positions = add("positions", nn::Embedding(longest, width));
-  nn::ModuleList<EncoderBlock> blocks = add("blocks", nn::ModuleList{EncoderBlock(width, 4), EncoderBlock(width, 4)});
+  nn::ModuleList<EncoderBlock> blocks =
+      add("blocks", nn::ModuleList{EncoderBlock(width, 4), EncoderBlock(width, 4)});
   nn::LayerNorm norm = add("norm", nn::LayerNorm(width));
   nn::Linear head = add("head", nn::Linear(width, vocabulary));
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "tern/autograd/autograd.h"
 #include "tern/base/error.h"
+#include "tern/base/warning.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/nn/nn.h"
 #include "tern/ops.h"

@@ -44,7 +44,8 @@ class Optimizer {
 
  protected:
   Optimizer() = default;
-  void add_params(std::vector<Tensor> params);  // throws for non-leaves and for a parameter that is there already
+  void add_params(
+      std::vector<Tensor> params);  // throws for non-leaves and for a parameter that is there already
   virtual void update(size_t group, const Tensor& param, const Tensor& grad, ParamState& state) = 0;
   virtual Value settings(size_t group) const = 0;
   virtual void load_settings(size_t group, const Value& settings) = 0;
@@ -56,7 +57,8 @@ class Optimizer {
   std::vector<std::vector<ParamState>> states_;
 };
 
-// Parameters with options of their own: optim::SGD({{net.body.parameters(), {.lr = 1e-4}}, {net.head.parameters(), {.lr = 1e-2}}}).
+// Parameters with options of their own: optim::SGD({{net.body.parameters(), {.lr = 1e-4}},
+// {net.head.parameters(), {.lr = 1e-2}}}).
 template <class Options>
 struct Group {
   std::vector<Tensor> params;
@@ -122,9 +124,10 @@ class AdamW final : public Adam {
   explicit AdamW(std::vector<Group<AdamWOptions>> groups);
 };
 
-// Scales all gradients so that their common norm is at most max_norm; gives the norm before. Throws for a norm that is not
-// finite when asked to.
-Tensor clip_grad_norm_(Span<const Tensor> params, double max_norm, double norm_type = 2, bool error_if_nonfinite = false);
+// Scales all gradients so that their common norm is at most max_norm; gives the norm before. Throws for a
+// norm that is not finite when asked to.
+Tensor clip_grad_norm_(Span<const Tensor> params, double max_norm, double norm_type = 2,
+                       bool error_if_nonfinite = false);
 void clip_grad_value_(Span<const Tensor> params, double limit);
 
 // ---- learning rates: call step() after each epoch ----

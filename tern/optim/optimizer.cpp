@@ -16,9 +16,11 @@ void Optimizer::add_params(std::vector<Tensor> params) {
     for (const Tensor& p : group) seen.insert(p.body());
   std::unordered_set<const void*> here;
   for (const Tensor& p : params) {
-    if (!p.defined()) fail(ErrorKind::type, "optimizer can only optimize Tensors, but one of the params is undefined");
+    if (!p.defined())
+      fail(ErrorKind::type, "optimizer can only optimize Tensors, but one of the params is undefined");
     if (!p.is_leaf()) fail(ErrorKind::value, "can't optimize a non-leaf Tensor");
-    if (seen.count(p.body())) fail(ErrorKind::value, "some parameters appear in more than one parameter group");
+    if (seen.count(p.body()))
+      fail(ErrorKind::value, "some parameters appear in more than one parameter group");
     if (!here.insert(p.body()).second)
       fail(ErrorKind::value, "optimizer contains a parameter group with duplicate parameters");
   }
@@ -50,7 +52,8 @@ Value Optimizer::state_dict() const {
     std::vector<Value> numbers;
     for (const ParamState& s : states_[g]) {
       Value entry = Value::dict();
-      if (counts_steps() && s.step) entry.entries().emplace_back("step", tensor(static_cast<double>(s.step), {kFloat}));
+      if (counts_steps() && s.step)
+        entry.entries().emplace_back("step", tensor(static_cast<double>(s.step), {kFloat}));
       for (size_t i = 0; i < state_names().size(); ++i)
         if (s.tensors[i].defined()) entry.entries().emplace_back(state_names()[i], s.tensors[i]);
       if (!entry.entries().empty()) state.entries().emplace_back(number, entry);
@@ -97,7 +100,8 @@ void Optimizer::load_state_dict(const Value& dict) {
           if (!found || found->is_none()) continue;
           const Tensor& t = found->tensor();
           if (tern::str(t.sizes()) != tern::str(param.sizes()))
-            failf(ErrorKind::value, "load_state_dict: {} of parameter {} has the shape {}, the parameter has {}",
+            failf(ErrorKind::value,
+                  "load_state_dict: {} of parameter {} has the shape {}, the parameter has {}",
                   state_names()[n], i, tern::str(t.sizes()), tern::str(param.sizes()));
           loaded.tensors[n] = t.to(param.dtype()).clone();
         }
@@ -112,7 +116,8 @@ std::string Optimizer::str() const {
   for (size_t g = 0; g < params_.size(); ++g) {
     text += fmt::format("\nParameter Group {}", g);
     std::vector<std::string> lines;
-    for (auto& [key, value] : settings(g).entries()) lines.push_back(fmt::format("    {}: {}", key.string(), value.str()));
+    for (auto& [key, value] : settings(g).entries())
+      lines.push_back(fmt::format("    {}: {}", key.string(), value.str()));
     std::sort(lines.begin(), lines.end());
     for (const std::string& line : lines) text += "\n" + line;
   }
@@ -121,7 +126,8 @@ std::string Optimizer::str() const {
 
 // ---- clipping ----
 
-Tensor clip_grad_norm_(Span<const Tensor> params, double max_norm, double norm_type, bool error_if_nonfinite) {
+Tensor clip_grad_norm_(Span<const Tensor> params, double max_norm, double norm_type,
+                       bool error_if_nonfinite) {
   NoGrad no_grad;
   std::vector<Tensor> grads, norms;
   for (const Tensor& p : params)
@@ -130,9 +136,11 @@ Tensor clip_grad_norm_(Span<const Tensor> params, double max_norm, double norm_t
   for (const Tensor& g : grads) norms.push_back(linalg_vector_norm(g, norm_type));
   Tensor total = linalg_vector_norm(stack(norms), norm_type);
   if (error_if_nonfinite && !std::isfinite(total.item<double>()))
-    failf("The total norm of order {} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
-          "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`",
-          python_float(norm_type));
+    failf(
+        "The total norm of order {} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+        "To disable "
+        "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`",
+        python_float(norm_type));
   Tensor factor = (max_norm / (total + 1e-6)).clamp({}, 1.0);
   for (const Tensor& g : grads) g.mul_(factor.to(g.dtype()));
   return total;
@@ -177,7 +185,9 @@ StepLR::StepLR(Optimizer& optimizer, int64_t step_size, double gamma)
 double StepLR::rate(double base, int64_t epoch) const {
   return base * std::pow(gamma_, static_cast<double>(epoch / step_size_));
 }
-ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : LRScheduler(optimizer), gamma_(gamma) { start(); }
+ExponentialLR::ExponentialLR(Optimizer& optimizer, double gamma) : LRScheduler(optimizer), gamma_(gamma) {
+  start();
+}
 double ExponentialLR::rate(double base, int64_t epoch) const {
   return base * std::pow(gamma_, static_cast<double>(epoch));
 }

@@ -1,5 +1,6 @@
-// The update rules of SGD and Adam: one loop over memory where parameter, gradient and state are dense floats, the same
-// formulas in operators for everything else (half precision, strided tensors, under a capture).
+// The update rules of SGD and Adam: one loop over memory where parameter, gradient and state are dense
+// floats, the same formulas in operators for everything else (half precision, strided tensors, under a
+// capture).
 #include <cmath>
 
 #include "tern/base/format.h"
@@ -19,8 +20,8 @@ template <class T>
 bool is_dense(const Tensor& param, const Tensor& grad, const ParamState& state) {
   if (thread_state.active || param.dtype() != dtype_of<T>) return false;
   auto fits = [&](const Tensor& t) {
-    return !t.defined() || (t.dtype() == dtype_of<T> && t.is_contiguous() && !t.is_fake() && !t.is_symbolic() &&
-                            t.int_numel() == param.int_numel());
+    return !t.defined() || (t.dtype() == dtype_of<T> && t.is_contiguous() && !t.is_fake() &&
+                            !t.is_symbolic() && t.int_numel() == param.int_numel());
   };
   if (param.is_fake() || param.is_symbolic() || !fits(param) || !fits(grad)) return false;
   for (const Tensor& t : state.tensors)
@@ -90,8 +91,8 @@ void SGD::update(size_t group, const Tensor& p, const Tensor& grad, ParamState& 
   auto in_memory = [&]<class T>(T) {
     if (!is_dense<T>(p, grad, s)) return false;
     if (first) momentum = make_tensor(p.sizes(), p.dtype());
-    sgd_loop<T>(o, p.data_ptr<T>(), grad.data_ptr<T>(), o.momentum != 0 ? momentum.data_ptr<T>() : nullptr, first,
-                p.int_numel());
+    sgd_loop<T>(o, p.data_ptr<T>(), grad.data_ptr<T>(), o.momentum != 0 ? momentum.data_ptr<T>() : nullptr,
+                first, p.int_numel());
     wrote(p);
     if (o.momentum != 0) wrote(momentum);
     return true;
@@ -113,15 +114,24 @@ void SGD::update(size_t group, const Tensor& p, const Tensor& grad, ParamState& 
 
 Value SGD::settings(size_t group) const {
   const SGDOptions& o = options_[group];
-  return Value::dict({{"lr", o.lr}, {"momentum", o.momentum}, {"dampening", o.dampening},
-                      {"weight_decay", o.weight_decay}, {"nesterov", o.nesterov}, {"maximize", o.maximize},
-                      {"foreach", {}}, {"differentiable", false}, {"fused", {}}});
+  return Value::dict({{"lr", o.lr},
+                      {"momentum", o.momentum},
+                      {"dampening", o.dampening},
+                      {"weight_decay", o.weight_decay},
+                      {"nesterov", o.nesterov},
+                      {"maximize", o.maximize},
+                      {"foreach", {}},
+                      {"differentiable", false},
+                      {"fused", {}}});
 }
 void SGD::load_settings(size_t group, const Value& v) {
   SGDOptions& o = options_[group];
-  o = {.lr = number(v, "lr", o.lr), .momentum = number(v, "momentum", o.momentum),
-       .dampening = number(v, "dampening", o.dampening), .weight_decay = number(v, "weight_decay", o.weight_decay),
-       .nesterov = flag(v, "nesterov", o.nesterov), .maximize = flag(v, "maximize", o.maximize)};
+  o = {.lr = number(v, "lr", o.lr),
+       .momentum = number(v, "momentum", o.momentum),
+       .dampening = number(v, "dampening", o.dampening),
+       .weight_decay = number(v, "weight_decay", o.weight_decay),
+       .nesterov = flag(v, "nesterov", o.nesterov),
+       .maximize = flag(v, "maximize", o.maximize)};
 }
 Span<const char* const> SGD::state_names() const {
   static constexpr const char* names[] = {"momentum_buffer"};
@@ -162,8 +172,8 @@ struct AdamNumbers {
 };
 
 template <class T>
-void adam_loop(const AdamOptions& o, bool decoupled, AdamNumbers c, T* p, const T* g, T* mean, T* square, T* largest,
-               int64_t n) {
+void adam_loop(const AdamOptions& o, bool decoupled, AdamNumbers c, T* p, const T* g, T* mean, T* square,
+               T* largest, int64_t n) {
   T shrink = static_cast<T>(decoupled ? 1 - o.lr * o.weight_decay : 1),
     decay = static_cast<T>(decoupled ? 0 : o.weight_decay), sign = o.maximize ? -1 : 1,
     new1 = static_cast<T>(1 - o.beta1), b2 = static_cast<T>(o.beta2), new2 = static_cast<T>(1 - o.beta2),
@@ -194,8 +204,8 @@ void Adam::update(size_t group, const Tensor& p, const Tensor& grad, ParamState&
   AdamNumbers c{o.lr / (1 - std::pow(o.beta1, t)), std::sqrt(1 - std::pow(o.beta2, t))};
   auto in_memory = [&]<class T>(T) {
     if (!is_dense<T>(p, grad, s)) return false;
-    adam_loop<T>(o, decoupled_, c, p.data_ptr<T>(), grad.data_ptr<T>(), mean.data_ptr<T>(), square.data_ptr<T>(),
-                 o.amsgrad ? largest.data_ptr<T>() : nullptr, p.int_numel());
+    adam_loop<T>(o, decoupled_, c, p.data_ptr<T>(), grad.data_ptr<T>(), mean.data_ptr<T>(),
+                 square.data_ptr<T>(), o.amsgrad ? largest.data_ptr<T>() : nullptr, p.int_numel());
     wrote(p);
     for (const Tensor& t : s.tensors) wrote(t);
     return true;
@@ -203,8 +213,10 @@ void Adam::update(size_t group, const Tensor& p, const Tensor& grad, ParamState&
   if (in_memory(float{}) || in_memory(double{})) return;
   Tensor d = o.maximize ? grad.neg() : grad;
   if (o.weight_decay != 0) {
-    if (decoupled_) p.mul_(1 - o.lr * o.weight_decay);
-    else d = add(d, p, o.weight_decay);
+    if (decoupled_)
+      p.mul_(1 - o.lr * o.weight_decay);
+    else
+      d = add(d, p, o.weight_decay);
   }
   lerp_(mean, d, 1 - o.beta1);
   square.mul_(o.beta2);
@@ -220,9 +232,16 @@ void Adam::update(size_t group, const Tensor& p, const Tensor& grad, ParamState&
 
 Value Adam::settings(size_t group) const {
   const AdamOptions& o = options_[group];
-  return Value::dict({{"lr", o.lr}, {"betas", Value::tuple({o.beta1, o.beta2})}, {"eps", o.eps},
-                      {"weight_decay", o.weight_decay}, {"amsgrad", o.amsgrad}, {"maximize", o.maximize},
-                      {"foreach", {}}, {"capturable", false}, {"differentiable", false}, {"fused", {}},
+  return Value::dict({{"lr", o.lr},
+                      {"betas", Value::tuple({o.beta1, o.beta2})},
+                      {"eps", o.eps},
+                      {"weight_decay", o.weight_decay},
+                      {"amsgrad", o.amsgrad},
+                      {"maximize", o.maximize},
+                      {"foreach", {}},
+                      {"capturable", false},
+                      {"differentiable", false},
+                      {"fused", {}},
                       {"decoupled_weight_decay", decoupled_}});
 }
 void Adam::load_settings(size_t group, const Value& v) {
@@ -233,8 +252,12 @@ void Adam::load_settings(size_t group, const Value& v) {
     beta1 = betas->items()[0].to_double();
     beta2 = betas->items()[1].to_double();
   }
-  o = {.lr = number(v, "lr", o.lr), .beta1 = beta1, .beta2 = beta2, .eps = number(v, "eps", o.eps),
-       .weight_decay = number(v, "weight_decay", o.weight_decay), .amsgrad = flag(v, "amsgrad", o.amsgrad),
+  o = {.lr = number(v, "lr", o.lr),
+       .beta1 = beta1,
+       .beta2 = beta2,
+       .eps = number(v, "eps", o.eps),
+       .weight_decay = number(v, "weight_decay", o.weight_decay),
+       .amsgrad = flag(v, "amsgrad", o.amsgrad),
        .maximize = flag(v, "maximize", o.maximize)};
 }
 Span<const char* const> Adam::state_names() const {

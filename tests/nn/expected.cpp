@@ -18,7 +18,8 @@ const std::vector<double>& expected(const std::string& name) {
 
 Tensor wave(Span<const SymInt> sizes) {
   std::vector<float> values(product(sizes).as_int());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7));
   return from_vector(values, sizes);
 }
 
@@ -30,7 +31,8 @@ void expect_sample(const std::string& name, const Tensor& t, double tolerance) {
   ASSERT_FALSE(values.empty()) << name;
   for (size_t i = 0; i < 8; ++i) {
     size_t at = i * (values.size() - 1) / 7;
-    EXPECT_NEAR(values[at], wanted[i], tolerance * std::max(1.0, std::abs(wanted[i]))) << name << " element " << at;
+    EXPECT_NEAR(values[at], wanted[i], tolerance * std::max(1.0, std::abs(wanted[i])))
+        << name << " element " << at;
   }
 }
 
@@ -38,7 +40,8 @@ void expect_losses(const std::string& name, const std::vector<double>& losses, d
   const auto& wanted = expected(name);
   ASSERT_GE(losses.size(), wanted.size()) << name;
   for (size_t i = 0; i < wanted.size(); ++i)
-    EXPECT_NEAR(losses[i], wanted[i], tolerance * std::max(1.0, std::abs(wanted[i]))) << name << " step " << i;
+    EXPECT_NEAR(losses[i], wanted[i], tolerance * std::max(1.0, std::abs(wanted[i])))
+        << name << " step " << i;
 }
 
 }  // namespace tern::nn

@@ -53,12 +53,14 @@ TEST(Module, NamesAreDottedPaths) {
   Net net;
   EXPECT_EQ(names(net.named_parameters()), (Names{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}));
   Tower tower;
-  EXPECT_EQ(names(tower.block.state_dict("block.")), (Names{"block.scale", "block.seen", "block.inner.weight", "block.inner.bias"}));
-  EXPECT_EQ(names(tower.named_buffers()), (Names{"block.seen", "block.scratch", "list.0.seen", "list.0.scratch",
-                                                 "list.1.seen", "list.1.scratch"}));
+  EXPECT_EQ(names(tower.block.state_dict("block.")),
+            (Names{"block.scale", "block.seen", "block.inner.weight", "block.inner.bias"}));
+  EXPECT_EQ(names(tower.named_buffers()), (Names{"block.seen", "block.scratch", "list.0.seen",
+                                                 "list.0.scratch", "list.1.seen", "list.1.scratch"}));
   Names modules;
   for (auto& [name, m] : tower.named_modules()) modules.push_back(name);
-  EXPECT_EQ(modules, (Names{"", "block", "block.inner", "list", "list.0", "list.0.inner", "list.1", "list.1.inner"}));
+  EXPECT_EQ(modules,
+            (Names{"", "block", "block.inner", "list", "list.0", "list.0.inner", "list.1", "list.1.inner"}));
   EXPECT_TRUE(tower.parameter("list.1.scale").is_same(tower.list[1].scale));
   EXPECT_EQ(message_of([&] { tower.parameter("list.7.scale"); }), "ModuleList has no attribute `7`");
 }
@@ -101,7 +103,8 @@ TEST(Module, CloneReachesIntoContainers) {
   other.parameter("0.bias").zero_();
   EXPECT_EQ(other[0](ones({1, 2})).to_vector<float>(), (std::vector<float>{0, 0}));
   EXPECT_NE(net[0].as<Linear>().weight.to_vector<float>()[0], 0);
-  EXPECT_NE(message_of([&] { net[1].as<Linear>(); }).find("is a torch.nn.modules.activation.ReLU"), std::string::npos);
+  EXPECT_NE(message_of([&] { net[1].as<Linear>(); }).find("is a torch.nn.modules.activation.ReLU"),
+            std::string::npos);
 }
 
 TEST(Module, TiedWeightsAreOneParameterWithTwoNames) {
@@ -140,8 +143,10 @@ TEST(Module, LoadErrorsArePyTorchs) {
     if (name == "1.weight") t = zeros({2, 5});
   dict.emplace_back("x", zeros({1}));
   EXPECT_EQ(message_of([&] { net.load_state_dict(dict); }),
-            "Error(s) in loading state_dict for Sequential:\n\tMissing key(s) in state_dict: \"0.bias\". \n\tUnexpected "
-            "key(s) in state_dict: \"x\". \n\tsize mismatch for 1.weight: copying a param with shape torch.Size([2, 5]) "
+            "Error(s) in loading state_dict for Sequential:\n\tMissing key(s) in state_dict: \"0.bias\". "
+            "\n\tUnexpected "
+            "key(s) in state_dict: \"x\". \n\tsize mismatch for 1.weight: copying a param with shape "
+            "torch.Size([2, 5]) "
             "from checkpoint, the shape in current model is torch.Size([2, 4]).");
   dict = {{"x", zeros({1})}};
   LoadResult result = net.load_state_dict(dict, false);
@@ -153,7 +158,8 @@ TEST(Module, BadNamesAreRefused) {
   Module m;
   EXPECT_EQ(message_of([&] { m.add("a.b", ReLU()); }), "module name can't contain \".\", got: a.b");
   EXPECT_EQ(message_of([&] { m.add("", ReLU()); }), "module name can't be empty string \"\"");
-  EXPECT_EQ(message_of([&] { m.register_parameter("a.b", {}); }), "parameter name can't contain \".\", got: a.b");
+  EXPECT_EQ(message_of([&] { m.register_parameter("a.b", {}); }),
+            "parameter name can't contain \".\", got: a.b");
   Tensor t = ones({2}, kFloat);
   t.requires_grad_();
   EXPECT_NE(message_of([&] { m.register_parameter("p", t * 2); }).find("non-leaf"), std::string::npos);
@@ -186,7 +192,8 @@ TEST(Module, MetaModulesHaveNoMemory) {
   EXPECT_TRUE(big.weight.is_meta());
   EXPECT_EQ(str(big.weight.sizes()), "[1048576, 1048576]");
   Linear small({.in = 2, .out = 2, .device = kMeta});
-  EXPECT_NE(message_of([&] { small.load_state_dict(Linear(2, 2).state_dict()); }).find("meta device"), std::string::npos);
+  EXPECT_NE(message_of([&] { small.load_state_dict(Linear(2, 2).state_dict()); }).find("meta device"),
+            std::string::npos);
   small.to(kCPU).load_state_dict(Linear(2, 2).state_dict());
   EXPECT_FALSE(small.weight.is_meta());
 }
@@ -208,7 +215,8 @@ TEST(Module, HooksSeeAndChangeArgumentsAndOutputs) {
     EXPECT_EQ(m.type_name(), "torch.nn.modules.linear.Linear");
     seen = args.items()[0].tensor();
   });
-  layer.register_forward_pre_hook([](const Module&, const Value& args) { return args.items()[0].tensor() * 0; });
+  layer.register_forward_pre_hook(
+      [](const Module&, const Value& args) { return args.items()[0].tensor() * 0; });
   int last = layer.register_forward_hook(
       [](const Module&, const Value&, const Value& output) { return output.tensor() + 1; });
   Tensor x = ones({1, 2});
@@ -279,16 +287,23 @@ TEST(Module, ModuleDictFindsByName) {
 }
 
 TEST(Module, PrintsAsPyTorch) {
-  Sequential net(
-      Linear(3, 4), ReLU(true),
-      Conv2d({.in = 3, .out = 6, .kernel = 3, .stride = 2, .padding = 1, .dilation = 2, .groups = 3, .bias = false,
-              .padding_mode = "reflect"}),
-      Conv2d({.in = 1, .out = 2, .kernel = {3, 5}, .padding = "same"}),
-      ConvTranspose2d({.in = 2, .out = 3, .kernel = 3, .stride = 2, .output_padding = 1}), BatchNorm2d(4), LayerNorm(5),
-      GroupNorm(2, 4), RMSNorm(5), MaxPool2d(2), AvgPool2d(2), AvgPool1d(2), AdaptiveAvgPool2d({1, 1}),
-      AdaptiveAvgPool2d(1), GELU(), LeakyReLU(0.1), Softplus(), Hardtanh(), Softmax(1), PReLU(), Dropout(0.3), Flatten(),
-      Unflatten(1, {2, 3}), Identity(), ZeroPad2d(1), BatchNorm1d({.features = 3, .momentum = {}, .affine = false,
-                                                                  .track_running_stats = false}));
+  Sequential net(Linear(3, 4), ReLU(true),
+                 Conv2d({.in = 3,
+                         .out = 6,
+                         .kernel = 3,
+                         .stride = 2,
+                         .padding = 1,
+                         .dilation = 2,
+                         .groups = 3,
+                         .bias = false,
+                         .padding_mode = "reflect"}),
+                 Conv2d({.in = 1, .out = 2, .kernel = {3, 5}, .padding = "same"}),
+                 ConvTranspose2d({.in = 2, .out = 3, .kernel = 3, .stride = 2, .output_padding = 1}),
+                 BatchNorm2d(4), LayerNorm(5), GroupNorm(2, 4), RMSNorm(5), MaxPool2d(2), AvgPool2d(2),
+                 AvgPool1d(2), AdaptiveAvgPool2d({1, 1}), AdaptiveAvgPool2d(1), GELU(), LeakyReLU(0.1),
+                 Softplus(), Hardtanh(), Softmax(1), PReLU(), Dropout(0.3), Flatten(), Unflatten(1, {2, 3}),
+                 Identity(), ZeroPad2d(1),
+                 BatchNorm1d({.features = 3, .momentum = {}, .affine = false, .track_running_stats = false}));
   EXPECT_EQ(net.str(), R"(Sequential(
   (0): Linear(in_features=3, out_features=4, bias=True)
   (1): ReLU(inplace=True)
@@ -347,7 +362,9 @@ TEST(Module, InitFormulas) {
   EXPECT_EQ(init::fans(zeros({4, 3, 2, 2})).out, 16);
   EXPECT_EQ(message_of([] { init::xavier_uniform_(zeros({3})); }),
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
-  EXPECT_EQ(message_of([] { init::kaiming_uniform_(zeros({3, 3}), {.mode = "x"}); }),
+  EXPECT_EQ(message_of([] {
+              init::kaiming_uniform_(zeros({3, 3}), {.mode = "x"});
+            }),
             "Mode x not supported, please use one of ['fan_in', 'fan_out']");
 }
 

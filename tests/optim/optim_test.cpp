@@ -57,7 +57,8 @@ TEST(Optim, Adam) {
   run("adam", [](Tensor p) { return std::make_unique<Adam>(std::vector{p}, AdamOptions{.lr = 0.05}); });
   run("adam_decay", [](Tensor p) {
     return std::make_unique<Adam>(
-        std::vector{p}, AdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1, .amsgrad = true});
+        std::vector{p},
+        AdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.1, .amsgrad = true});
   });
   run("adamw", [](Tensor p) { return std::make_unique<AdamW>(std::vector{p}, AdamWOptions{.lr = 0.05}); });
   run("adamw_maximize", [](Tensor p) {
@@ -84,10 +85,13 @@ TEST(Optim, OperatorsGiveWhatTheLoopGives) {
     for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-6) << a->name();
   };
   run([](Tensor p) {
-    return std::make_unique<SGD>(std::vector{p},
-                                 SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+    return std::make_unique<SGD>(
+        std::vector{p}, SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
   });
-  run([](Tensor p) { return std::make_unique<Adam>(std::vector{p}, AdamOptions{.lr = 0.05, .weight_decay = 0.1, .amsgrad = true}); });
+  run([](Tensor p) {
+    return std::make_unique<Adam>(std::vector{p},
+                                  AdamOptions{.lr = 0.05, .weight_decay = 0.1, .amsgrad = true});
+  });
   run([](Tensor p) { return std::make_unique<AdamW>(std::vector{p}, AdamWOptions{.lr = 0.05}); });
 }
 
@@ -123,8 +127,10 @@ TEST(Optim, StateDictGoesOnWhereItWas) {
   steps(a, p, 3);
   Value saved = a.state_dict();
   EXPECT_EQ(saved.find("param_groups")->str(),
-            "[{'lr': 0.05, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.0, 'amsgrad': False, 'maximize': False, "
-            "'foreach': None, 'capturable': False, 'differentiable': False, 'fused': None, 'decoupled_weight_decay': "
+            "[{'lr': 0.05, 'betas': (0.9, 0.999), 'eps': 1e-08, 'weight_decay': 0.0, 'amsgrad': False, "
+            "'maximize': False, "
+            "'foreach': None, 'capturable': False, 'differentiable': False, 'fused': None, "
+            "'decoupled_weight_decay': "
             "False, 'params': [0]}]");
   Adam b({q}, {.lr = 1});
   b.load_state_dict(saved);
@@ -156,7 +162,9 @@ TEST(Optim, BadOptionsAreRefused) {
             "Nesterov momentum requires a momentum and zero dampening");
   EXPECT_EQ(message_of([&] { Adam({p}, {.beta1 = 1}); }), "Invalid beta parameter at index 0: 1.0");
   EXPECT_EQ(message_of([&] { SGD({p * 2}); }), "can't optimize a non-leaf Tensor");
-  EXPECT_EQ(message_of([&] { SGD(std::vector<Group<SGDOptions>>{{{p}, {}}, {{p}, {}}}); }),
+  EXPECT_EQ(message_of([&] {
+              SGD(std::vector<Group<SGDOptions>>{{{p}, {}}, {{p}, {}}});
+            }),
             "some parameters appear in more than one parameter group");
 }
 
@@ -171,9 +179,11 @@ TEST(Optim, GroupsHaveTheirOwnRates) {
 }
 
 TEST(Optim, PrintsAsPyTorch) {
-  EXPECT_EQ(SGD({parameter()}, {.lr = 0.1, .momentum = 0.9}).str(),
-            "SGD (\nParameter Group 0\n    dampening: 0.0\n    differentiable: False\n    foreach: None\n    fused: None\n"
-            "    lr: 0.1\n    maximize: False\n    momentum: 0.9\n    nesterov: False\n    weight_decay: 0.0\n)");
+  EXPECT_EQ(
+      SGD({parameter()}, {.lr = 0.1, .momentum = 0.9}).str(),
+      "SGD (\nParameter Group 0\n    dampening: 0.0\n    differentiable: False\n    foreach: None\n    "
+      "fused: None\n"
+      "    lr: 0.1\n    maximize: False\n    momentum: 0.9\n    nesterov: False\n    weight_decay: 0.0\n)");
 }
 
 TEST(Optim, ClippingScalesToTheNorm) {
@@ -186,8 +196,9 @@ TEST(Optim, ClippingScalesToTheNorm) {
   clip_grad_value_({q}, 0.1);
   EXPECT_FLOAT_EQ(q.grad().to_vector<float>()[3], 0.1f);
   p.set_grad(full({8}, INFINITY));
-  EXPECT_NE(message_of([&] { clip_grad_norm_({p}, 1, 2, true); }).find("is non-finite, so it cannot be clipped"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { clip_grad_norm_({p}, 1, 2, true); }).find("is non-finite, so it cannot be clipped"),
+      std::string::npos);
 }
 
 TEST(Optim, Schedules) {
@@ -204,8 +215,9 @@ TEST(Optim, Schedules) {
   };
   EXPECT_EQ(rates([](SGD& s) { return std::make_unique<StepLR>(s, 2, 0.5); }),
             (std::vector<double>{1, 1, 0.5, 0.5, 0.25}));
-  EXPECT_EQ(rates([](SGD& s) { return std::make_unique<LambdaLR>(s, [](int64_t e) { return 1.0 / (1.0 + e); }); }),
-            (std::vector<double>{1, 1 / 2.0, 1 / 3.0, 1 / 4.0, 1 / 5.0}));
+  EXPECT_EQ(
+      rates([](SGD& s) { return std::make_unique<LambdaLR>(s, [](int64_t e) { return 1.0 / (1.0 + e); }); }),
+      (std::vector<double>{1, 1 / 2.0, 1 / 3.0, 1 / 4.0, 1 / 5.0}));
   auto cosine = rates([](SGD& s) { return std::make_unique<CosineAnnealingLR>(s, 4); });
   std::vector<double> wanted{1, 0.8535533905932737, 0.5, 0.14644660940672627, 0};
   for (int i = 0; i < 5; ++i) EXPECT_NEAR(cosine[i], wanted[i], 1e-12);
