@@ -1,5 +1,6 @@
 // Tensors from and to NumPy, DLPack and nested lists. Arrays share their memory; lists are copied.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // Operators as Python objects: a packet (tern.add), one overload of it (tern.ops.aten.add.Tensor), a method
 // (x.add). None is bound by hand: a call parses its arguments from the schema.
-#include <mutex>
+#include <nanobind/stl/string_view.h>
 #include <unordered_map>
 
 #include "python/objects.h"

@@ -314,6 +314,7 @@ int set_data(PyObject* self, PyObject* value, void*) {
 }
 
 PyGetSetDef attributes[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"shape", getter<+[](const Tensor& t) { return size_object(t).release().ptr(); }>, nullptr, nullptr,
      nullptr},
     {"dtype", getter<+[](const Tensor& t) { return object_from(t.dtype()).release().ptr(); }>, nullptr,

@@ -2,6 +2,7 @@
 // the two languages.
 #include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include "python/objects.h"
 #include "tern/base/format.h"
