@@ -86,8 +86,12 @@ Tensor body_poisson_nll_loss(const args::poisson_nll_loss& a) {
 }
 
 Tensor body_cosine_similarity(const args::cosine_similarity& a) {
-  auto length = [&](const Tensor& t) { return clamp_min(linalg_vector_norm(t, 2, a.dim, true), a.eps); };
-  return sum((a.x1 / length(a.x1)) * (a.x2 / length(a.x2)), a.dim);
+  Dims sizes = broadcast_sizes(a.x1.sizes(), a.x2.sizes());
+  auto unit = [&](const Tensor& t) {
+    Tensor whole = expand(t, sizes);
+    return whole / clamp_min(linalg_vector_norm(whole, 2, a.dim, true), a.eps);
+  };
+  return sum(unit(a.x1) * unit(a.x2), a.dim);
 }
 
 }  // namespace tern

@@ -125,10 +125,26 @@ Tensor reversed_cumsum(const Tensor& t, int64_t dim) {
   return t.dim() == 0 ? t : flip(cumsum(flip(t, dim), dim), dim);
 }
 
+// One element at a time, in products alone: right for zeros in every order of derivative, and quadratic.
+static Tensor cumprod_backward_with_history(const Tensor& grad, const Tensor& self, int64_t dim) {
+  int64_t n = self.sizes()[dim].guard_int();
+  std::vector<Tensor> parts;
+  for (int64_t k = 0; k < n; ++k) {
+    Dims one(self.sizes());
+    one[dim] = 1;
+    Tensor before = k ? prod(narrow(self, dim, 0, k), dim, true) : new_ones(self, one);
+    Tensor through = k + 1 < n ? cat({before, before * cumprod(narrow(self, dim, k + 1, n - k - 1), dim)}, dim) : before;
+    parts.push_back(sum(narrow(grad, dim, k, n - k) * conj(through), dim, true));
+  }
+  return n ? cat(parts, dim) : zeros_like(self);
+}
+
 // Before the first zero: what follows, divided by the element. At it: the same with the zero taken as one.
 // Behind it every product has a zero.
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& result) {
   if (self.dim() == 0) return clone(grad);
+  if (thread_state.grad_enabled && (grad.requires_grad() || self.requires_grad()))
+    return cumprod_backward_with_history(grad, self, wrap_dim(dim, self.dim()));
   Tensor zero = self == 0, zeros_so_far = cumsum(zero, dim);
   Tensor first = logical_and(zero, zeros_so_far == 1);
   Tensor plain = reversed_cumsum(grad * conj(result), dim) / conj(where(zero, 1, self));

@@ -25,8 +25,9 @@ Tensor cast_input(const Tensor& self, DType dtype) {
   return t;
 }
 
-void run(Reduction op, const Tensor& self, uint64_t mask, const Tensor& out, double p = 0, const Tensor& mean = {}) {
+void run(Reduction op, const Tensor& self, Ints dims, const Tensor& out, double p = 0, const Tensor& mean = {}) {
   if (out.int_numel() == 0) return;
+  uint64_t mask = dim_mask(dims, self.dim());
   SmallVector<int64_t, 6> strides(self.dim(), 0);
   bool keepdim = out.dim() == self.dim();
   for (int64_t d = 0, k = 0; d < self.dim(); ++d) {
@@ -37,10 +38,6 @@ void run(Reduction op, const Tensor& self, uint64_t mask, const Tensor& out, dou
   kernels::ReduceShape shape{static_cast<int>(self.dim()), self.int_sizes(), self.int_strides(), strides.data(), mask};
   kernels::reduce(op, shape, self.dtype(), self.data(), out.dtype(), out.data(), p,
                   mean.defined() ? mean.data() : nullptr);
-}
-
-void run(Reduction op, const Tensor& self, Ints dims, const Tensor& out, double p = 0, const Tensor& mean = {}) {
-  run(op, self, dim_mask(dims, self.dim()), out, p, mean);
 }
 
 DType sum_type(const Tensor& self, std::optional<DType> dtype) {
