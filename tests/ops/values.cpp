@@ -1,8 +1,8 @@
 // What the operators compute, with numbers from PyTorch; element types, sizes, layouts and messages.
 #include <gmock/gmock.h>
 
-#include "tests/support/gradcheck.h"
 #include "tern/base/error.h"
+#include "tests/support/gradcheck.h"
 
 namespace tern::testing {
 namespace {
@@ -24,9 +24,12 @@ void expect_near(const Tensor& t, std::vector<double> wanted, double tolerance =
   std::vector<double> got = t.to_vector<double>();
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    if (std::isnan(wanted[i])) EXPECT_TRUE(std::isnan(got[i])) << i;
-    else if (std::isinf(wanted[i])) EXPECT_EQ(got[i], wanted[i]) << i;
-    else EXPECT_NEAR(got[i], wanted[i], tolerance) << i;
+    if (std::isnan(wanted[i]))
+      EXPECT_TRUE(std::isnan(got[i])) << i;
+    else if (std::isinf(wanted[i]))
+      EXPECT_EQ(got[i], wanted[i]) << i;
+    else
+      EXPECT_NEAR(got[i], wanted[i], tolerance) << i;
   }
 }
 
@@ -57,7 +60,8 @@ TEST(OpReduce, dims) {
   EXPECT_EQ(argmax(x).item<int64_t>(), 5);
   EXPECT_THAT(argmin(x, 0, true).to_vector<int64_t>(), ElementsAre(0, 0, 0));
   EXPECT_EQ(message([&] { sum(x, {0, 0}); }), "dim 0 appears multiple times in the list of dims");
-  EXPECT_THAT(message([&] { sum(x, {2}); }), HasSubstr("Dimension out of range (expected to be in range of [-2, 1], but got 2)"));
+  EXPECT_THAT(message([&] { sum(x, {2}); }),
+              HasSubstr("Dimension out of range (expected to be in range of [-2, 1], but got 2)"));
 }
 
 TEST(OpReduce, empty_and_zero_dim) {
@@ -70,12 +74,16 @@ TEST(OpReduce, empty_and_zero_dim) {
   EXPECT_EQ(sum(one, {-1}, true).dim(), 0);
   EXPECT_EQ(std::get<1>(max(one, 0)).item<int64_t>(), 0);
   EXPECT_EQ(message([&] { max(none); }),
-            "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+            "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+            "with the 'dim' argument.");
   EXPECT_EQ(message([&] { amax(none, {0}); }), "amax(): Expected reduction dim 0 to have non-zero size.");
   EXPECT_TRUE(all(none).item<bool>());
   EXPECT_FALSE(any(none).item<bool>());
-  EXPECT_THAT(message([] { mean(tensor({1, 2}).to(kLong)); }),
-              HasSubstr("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long"));
+  EXPECT_THAT(message([] {
+                mean(tensor({1, 2}).to(kLong));
+              }),
+              HasSubstr("mean(): could not infer output dtype. Input dtype must be either a floating point "
+                        "or complex dtype. Got: Long"));
 }
 
 TEST(OpReduce, moments_and_norms) {
@@ -120,8 +128,11 @@ TEST(OpArithmetic, values) {
   EXPECT_EQ(message([&] { pow(x, -1); }), "Integers to negative integer powers are not allowed.");
   EXPECT_EQ(message([&] { div(x, 2, "round"); }),
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found 'round'");
-  EXPECT_EQ(message([&] { clamp(x, std::nullopt, std::nullopt); }), "torch.clamp: At least one of 'min' or 'max' must not be None");
-  EXPECT_EQ(message([&] { tensor({1.f, 2.f}) + tensor({1.f, 2.f, 3.f}); }),
+  EXPECT_EQ(message([&] { clamp(x, std::nullopt, std::nullopt); }),
+            "torch.clamp: At least one of 'min' or 'max' must not be None");
+  EXPECT_EQ(message([&] {
+              tensor({1.f, 2.f}) + tensor({1.f, 2.f, 3.f});
+            }),
             "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0");
 }
 
@@ -129,7 +140,8 @@ TEST(OpMath, values) {
   expect_near(digamma(tensor({0.5, 1.0, 3.0})), {-1.9635100, -0.5772157, 0.9227843});
   expect_near(polygamma(1, tensor({0.5, 1.0, 3.0})), {4.9348022, 1.6449341, 0.3949341});
   expect_near(polygamma(2, tensor({0.5, 1.0, 3.0})), {-16.8287966, -2.4041138, -0.1541138});
-  expect_near(nan_to_num(tensor({NAN, INFINITY, -INFINITY, 1.f})), {0, 3.4028234663852886e38, -3.4028234663852886e38, 1}, 1e30);
+  expect_near(nan_to_num(tensor({NAN, INFINITY, -INFINITY, 1.f})),
+              {0, 3.4028234663852886e38, -3.4028234663852886e38, 1}, 1e30);
   expect_near(round(tensor({0.5, 1.5, 2.5, -0.5})), {0, 2, 2, 0});
   expect_near(round(tensor({1.2345}), 2), {1.23});
   EXPECT_THAT(isfinite(tensor({NAN, INFINITY, 1.f})).to_vector<bool>(), ElementsAre(false, false, true));
@@ -142,9 +154,11 @@ TEST(OpCompare, numbers_and_bits) {
   EXPECT_THAT((x == 1.5).to_vector<bool>(), ElementsAre(false, false, false));
   EXPECT_THAT(bitwise_and(x, 2).to_vector<int64_t>(), ElementsAre(0, 2, 2));
   EXPECT_THAT(bitwise_left_shift(x, 1).to_vector<int64_t>(), ElementsAre(2, 4, 6));
-  EXPECT_THAT(message([] { bitwise_not(tensor({1.5f})); }), HasSubstr("\"bitwise_not\" not implemented for 'Float'"));
-  EXPECT_THAT(message([] { where(tensor({1.f}), tensor({1.f}), tensor({2.f})); }),
-              HasSubstr("where expected condition to be a boolean tensor, but got a tensor with dtype Float"));
+  EXPECT_THAT(message([] { bitwise_not(tensor({1.5f})); }),
+              HasSubstr("\"bitwise_not\" not implemented for 'Float'"));
+  EXPECT_THAT(
+      message([] { where(tensor({1.f}), tensor({1.f}), tensor({2.f})); }),
+      HasSubstr("where expected condition to be a boolean tensor, but got a tensor with dtype Float"));
   EXPECT_TRUE(allclose(tensor({1.0, 2.0}), tensor({1.0, 2.0 + 1e-7})));
   EXPECT_FALSE(allclose(tensor({NAN}), tensor({NAN})));
   EXPECT_TRUE(allclose(tensor({NAN}), tensor({NAN}), 1e-5, 1e-8, true));
@@ -163,7 +177,10 @@ TEST(OpActivation, values) {
   expect_near(log_sigmoid(x), {-2.1269281, -0.974077, -0.6931472, -0.31326166});
   expect_near(softplus(x), {0.12692805, 0.474077, 0.6931472, 1.3132616});
   EXPECT_EQ(message([&] { gelu(x, "erf"); }), "approximate argument must be either none or tanh.");
-  EXPECT_THAT(message([&] { glu(tensor({1.f, 2.f, 3.f})); }), HasSubstr("Halving dimension must be even, but dimension 0 is size 3"));
+  EXPECT_THAT(message([&] {
+                glu(tensor({1.f, 2.f, 3.f}));
+              }),
+              HasSubstr("Halving dimension must be even, but dimension 0 is size 3"));
   Tensor y = x.clone();
   relu_(y);
   expect_near(y, {0, 0, 0, 1});
@@ -196,18 +213,25 @@ TEST(OpLinear, products_of_any_layout_and_type) {
 TEST(OpLinear, messages) {
   Tensor a = ones({2, 3}), b = ones({4, 5});
   EXPECT_EQ(message([&] { mm(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
-  EXPECT_EQ(message([&] { mm(a, ones({3, 2}).to(kDouble)); }), "expected m1 and m2 to have the same dtype, but got: float != double");
+  EXPECT_EQ(message([&] {
+              mm(a, ones({3, 2}).to(kDouble));
+            }),
+            "expected m1 and m2 to have the same dtype, but got: float != double");
   EXPECT_EQ(message([&] { mm(ones({3}), b); }), "self must be a matrix");
-  EXPECT_EQ(message([&] { bmm(ones({2, 3, 4}), ones({2, 5, 4})); }),
+  EXPECT_EQ(message([&] {
+              bmm(ones({2, 3, 4}), ones({2, 5, 4}));
+            }),
             "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: [2, 5].");
   EXPECT_EQ(message([&] { linear(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 5x4)");
-  EXPECT_EQ(message([&] { matmul(tensor(1.f), a); }), "both arguments to matmul need to be at least 1D, but they are 0D and 2D");
+  EXPECT_EQ(message([&] { matmul(tensor(1.f), a); }),
+            "both arguments to matmul need to be at least 1D, but they are 0D and 2D");
 }
 
 TEST(OpSoftmax, values) {
   Tensor x = floats({1, 2, 3, 1, 1, 1}, {2, 3});
   expect_near(softmax(x, -1), {0.09003057, 0.24472847, 0.66524096, 0.3333333, 0.3333333, 0.3333333});
-  expect_near(log_softmax(x.t(), 0), {-2.4076059, -1.0986123, -1.4076059, -1.0986123, -0.4076059, -1.0986123});
+  expect_near(log_softmax(x.t(), 0),
+              {-2.4076059, -1.0986123, -1.4076059, -1.0986123, -0.4076059, -1.0986123});
   EXPECT_EQ(softmax(x, 1, kDouble).dtype(), kDouble);
   EXPECT_EQ(softmax(x.to(kHalf), 1).dtype(), kHalf);
   EXPECT_EQ(softmax(tensor(3.f), 0).item<double>(), 1);
@@ -220,12 +244,14 @@ TEST(OpNorm, values_and_running_statistics) {
   EXPECT_EQ(message([&] { layer_norm(x, {4}); }),
             "Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]");
   Tensor mean = zeros({3}), var = ones({3});
-  expect_near(batch_norm(x, {}, {}, mean, var, true, 0.5, 1e-5, false), {-0.9999978, -0.9999978, -0.9999987, 0.9999978, 0.9999978, 0.9999987});
+  expect_near(batch_norm(x, {}, {}, mean, var, true, 0.5, 1e-5, false),
+              {-0.9999978, -0.9999978, -0.9999987, 0.9999978, 0.9999978, 0.9999987});
   expect_near(mean, {1.25, 1.75, 2.5});
   expect_near(var, {2.75, 2.75, 4.5});
   expect_near(batch_norm(x, {}, {}, mean, var, false, 0.5, 1e-5, false),
               {-0.1507554, 0.1507554, 0.2357020, 1.6583093, 1.9598199, 2.1213179});
-  expect_near(group_norm(x.view({1, 2, 3}), 1), {-1.3522452, -0.8451533, -0.3380613, 0.1690306, 0.6761225, 1.6903064});
+  expect_near(group_norm(x.view({1, 2, 3}), 1),
+              {-1.3522452, -0.8451533, -0.3380613, 0.1690306, 0.6761225, 1.6903064});
   expect_near(rms_norm(x, {3}), {0.4629100, 0.9258201, 1.3887301, 0.7302967, 0.9128709, 1.2780193});
 }
 
@@ -239,7 +265,8 @@ TEST(OpLoss, values) {
   EXPECT_EQ(message([&] { cross_entropy_loss(x, tensor({2, 3}).to(kLong)); }), "Target 3 is out of bounds.");
   expect_near(mse_loss(tensor({1.f, 3.f}), tensor({0.f, 1.f})), {2.5});
   expect_near(huber_loss(tensor({1.f, 3.f}), tensor({0.5f, 0.f}), 0), {0.125, 2.5});
-  expect_near(binary_cross_entropy(tensor({0.f, 1.f, 0.5f}), tensor({1.f, 1.f, 1.f}), {}, 0), {100, 0, 0.6931472});
+  expect_near(binary_cross_entropy(tensor({0.f, 1.f, 0.5f}), tensor({1.f, 1.f, 1.f}), {}, 0),
+              {100, 0, 0.6931472});
   expect_near(binary_cross_entropy_with_logits(tensor({0.f, 2.f}), tensor({1.f, 0.f})), {1.4100374});
   expect_near(kl_div(tensor({-1.f, -2.f}), tensor({0.5f, 0.f})), {0.0767132});
 }
@@ -248,7 +275,8 @@ TEST(OpLoss, values) {
 TEST(OpShapes, meta_as_real) {
   Tensor x = floats({1, 2, 3, 4, 5, 6}, {2, 3}), w = floats({1, 2, 3, 4, 5, 6}, {2, 3});
   auto check = [&](const char* name, Function<Tensor(const Tensor&, const Tensor&)> f) {
-    Tensor real = f(x, w), meta = f(make_tensor(x.sizes(), kFloat, kMeta, true), make_tensor(w.sizes(), kFloat, kMeta, true));
+    Tensor real = f(x, w),
+           meta = f(make_tensor(x.sizes(), kFloat, kMeta, true), make_tensor(w.sizes(), kFloat, kMeta, true));
     EXPECT_TRUE(meta.is_fake()) << name;
     EXPECT_EQ(str(real.sizes()), str(meta.sizes())) << name;
     EXPECT_EQ(str(real.strides()), str(meta.strides())) << name;
