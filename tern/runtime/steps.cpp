@@ -1,5 +1,6 @@
 // Steps with prepared state: elementwise loops resolved once, weights packed once, activations fused.
 #include "tern/base/format.h"
+#include "tern/dispatch/ladder.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/conv.h"
 #include "tern/kernels/gemm.h"
