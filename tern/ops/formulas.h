@@ -32,6 +32,25 @@ std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Ten
                                                    const Tensor& src, std::string_view reduce, bool include_self,
                                                    const Tensor& result);
 Tensor masked_select_backward(const Tensor& grad, Span<const SymInt> sizes, const Tensor& mask);
+// Convolution (conv/conv.cpp).
+std::optional<Span<const SymInt>> sizes_if_defined(const Tensor& t);
+Dims as_dims(Ints list);
+std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(GradContext& context, const Tensor& grad_output, const Tensor& input,
+                                                               const Tensor& weight, Span<const SymInt> stride,
+                                                               Span<const SymInt> padding, Span<const SymInt> dilation,
+                                                               bool transposed, Span<const SymInt> output_padding, SymInt groups);
+Tensor conv_nd(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
+               Span<const SymInt> padding, Span<const SymInt> dilation, bool transposed, Span<const SymInt> output_padding,
+               SymInt groups);
+Tensor conv_nd_mode(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
+                    std::string_view padding, Span<const SymInt> dilation, SymInt groups);
+Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
+                      std::string_view padding, Span<const SymInt> dilation, SymInt groups);
+// Pooling and padding (pool/).
+Tensor pick_pooled(const Tensor& t, const Tensor& indices, int64_t dims);
+Dims last_sizes(Span<const SymInt> sizes, int64_t n);
+Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t dims);
+Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding, bool reflect);
 std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim);
 Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 
@@ -81,6 +100,12 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Te
 // Losses (loss/). reduction: 0 none, 1 mean, 2 sum.
 Tensor reduce_loss(const Tensor& each, int64_t reduction);
 Tensor spread_loss(const Tensor& grad, const Tensor& like, int64_t reduction);  // the gradient of reduce_loss
+Tensor weigh(const Tensor& each, const Tensor& weight);                         // each·weight, where there is a weight
+Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction);
+std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                                    SymInt ignore_index);
+Tensor nll_backward_body(const Tensor& grad_output, const Tensor& self, const Tensor& target, const Tensor& weight,
+                         int64_t reduction, SymInt ignore_index, const Tensor& total_weight);
 
 // Reductions (reduce/formulas.cpp). An empty or missing list of dims means all of them.
 uint64_t dim_mask(Ints dims, int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
