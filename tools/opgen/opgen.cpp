@@ -9,7 +9,8 @@
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad @same @impure
 // @inplace (derive x_) @noout (derive no out variant) @out(overload) @loop(name) @kernel (besides a body)
-// @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
+// @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none)
+// @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -50,6 +51,8 @@ struct Entry {
   string id() const {  // C++ identifier: add_Tensor
     string text = (ns == "aten" ? "" : ns + "_") + name + (overload.empty() ? "" : "_" + overload);
     std::replace(text.begin(), text.end(), '.', '_');
+    for (const Param& p : params)
+      if (p.name == text) return text + "_";  // threshold(self, threshold, value): a struct has no member of its own name
     return text;
   }
 };
@@ -183,7 +186,7 @@ Family read_family(const string& path) {
       std::istringstream flags(flag == string::npos ? "" : line.substr(flag));
       static const std::set<string> known = {
           "pointwise", "float", "bool", "real",  "condition", "scalars", "view",   "dynamic",     "core", "random", "composite",
-          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only", "implicit"};
+          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only", "implicit", "nodefault"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -237,15 +240,15 @@ Family read_family(const string& path) {
 string cpp_type(const Family& f, const Entry& e, const string& type) {
   static const std::map<string, string> table = {
       {"Tensor", "const Tensor&"}, {"Tensor?", "const Tensor&"}, {"Tensor[]", "Span<const Tensor>"},
-      {"Tensor?[]", "Span<const Tensor>"}, {"int", "int64_t"}, {"int?", "std::optional<int64_t>"}, {"SymInt", "SymInt"},
-      {"SymInt?", "std::optional<SymInt>"}, {"SymInt[]", "Span<const SymInt>"},
-      {"SymInt[]?", "std::optional<Span<const SymInt>>"}, {"float", "double"}, {"float?", "std::optional<double>"},
-      {"float[]", "Span<const double>"}, {"float[]?", "std::optional<Span<const double>>"}, {"bool", "bool"},
-      {"bool?", "std::optional<bool>"}, {"bool[]", "Span<const bool>"}, {"Scalar", "Scalar"},
-      {"Scalar?", "std::optional<Scalar>"}, {"Scalar[]", "Span<const Scalar>"}, {"str", "std::string_view"},
-      {"str?", "std::optional<std::string_view>"}, {"ScalarType", "DType"}, {"ScalarType?", "std::optional<DType>"},
-      {"Layout?", "std::optional<Layout>"}, {"Layout", "Layout"}, {"Device?", "std::optional<Device>"}, {"Device", "Device"},
-      {"MemoryFormat?", "std::optional<MemoryFormat>"}, {"MemoryFormat", "MemoryFormat"},
+      {"Tensor?[]", "Span<const Tensor>"}, {"int", "int64_t"}, {"int?", "::std::optional<int64_t>"}, {"SymInt", "SymInt"},
+      {"SymInt?", "::std::optional<SymInt>"}, {"SymInt[]", "Span<const SymInt>"},
+      {"SymInt[]?", "::std::optional<Span<const SymInt>>"}, {"float", "double"}, {"float?", "::std::optional<double>"},
+      {"float[]", "Span<const double>"}, {"float[]?", "::std::optional<Span<const double>>"}, {"bool", "bool"},
+      {"bool?", "::std::optional<bool>"}, {"bool[]", "Span<const bool>"}, {"Scalar", "Scalar"},
+      {"Scalar?", "::std::optional<Scalar>"}, {"Scalar[]", "Span<const Scalar>"}, {"str", "::std::string_view"},
+      {"str?", "::std::optional<::std::string_view>"}, {"ScalarType", "DType"}, {"ScalarType?", "::std::optional<DType>"},
+      {"Layout?", "::std::optional<Layout>"}, {"Layout", "Layout"}, {"Device?", "::std::optional<Device>"}, {"Device", "Device"},
+      {"MemoryFormat?", "::std::optional<MemoryFormat>"}, {"MemoryFormat", "MemoryFormat"},
       {"Generator?", "const Generator*"}, {"Any", "const Value&"}};
   string t;  // int[2] -> int[]
   for (size_t i = 0; i < type.size(); ++i) {
@@ -313,7 +316,7 @@ string signature(const Family& f, const Entry& e, const string& name, bool defau
   // A default may only be followed by defaults in C++.
   size_t last_required = 0;
   for (size_t i = 0; i < normal; ++i)
-    if (!e.params[i].has_default) last_required = i + 1;
+    if (!e.params[i].has_default || (e.has("nodefault") && e.flags.at("nodefault") == e.params[i].name)) last_required = i + 1;
   for (size_t i = 0; i < normal; ++i) {
     const Param& p = e.params[i];
     string part = cpp_type(f, e, p.type) + " " + p.name;
@@ -675,11 +678,11 @@ string source(const Family& f) {
       if (b.has("view")) o << ", .call = view_thunk_" << id;
       if (b.has("dynamic") || b.has("inplace_only")) o << ", .call = kernel_thunk_" << id;
       if (!b.body.empty() || b.has("composite")) o << ", .body = body_thunk_" << id;
-      if (!b.inverse.empty()) o << ", .inverse = inverse_thunk_" << id;
     }
     if (!b.grads.empty() && row.kind != 'o') {
       o << ", .grad = grad_thunk_" << id;
     }
+    if (!b.inverse.empty() && row.kind == ' ') o << ", .inverse = inverse_thunk_" << id;
     if (row.kind == ' ' && b.has("pointwise")) {
       bool numbers = b.has("params");
       for (const Param& p : b.params)
