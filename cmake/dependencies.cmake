@@ -4,7 +4,6 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
-find_package(simdjson REQUIRED)
 
 # These have no CMake files that all distributions agree on: a header and a library are enough.
 function(tern_find_library name header)
@@ -25,4 +24,4 @@ tern_find_library(lapacke lapacke.h)
 
 add_library(tern_dependencies INTERFACE)
 target_link_libraries(tern_dependencies INTERFACE Threads::Threads OpenMP::OpenMP_CXX ZLIB::ZLIB fmt::fmt
-  simdjson::simdjson tern_dnnl tern_hwy tern_lapacke tern_openblas ${CMAKE_DL_LIBS})
+  tern_dnnl tern_hwy tern_lapacke tern_openblas ${CMAKE_DL_LIBS})

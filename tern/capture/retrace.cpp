@@ -54,6 +54,12 @@ class Retracer {
     }
     run_block(from_.top());
 
+    for (auto& [body, outer_constant] : constants_)
+      if (Functional::was_written(outer_constant))
+        failf("a constant tensor of shape {} is written to: that change would be lost; make it a buffer or an input, or "
+              "clone() it first",
+              str(outer_constant.sizes()));
+
     Retraced result;
     core_.source = nullptr;
     std::vector<ir::In> outputs;
@@ -145,8 +151,32 @@ class Retracer {
         return;
       }
     }
-    std::vector<tern::Value> results = ir::run_builtin(node, inputs);
-    for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results[i];
+    run_structural(node, inputs);
+  }
+
+  // Containers are taken apart and put together; arithmetic on sizes is done on the symbols.
+  void run_structural(const ir::Node& node, std::vector<tern::Value>& inputs) {
+    if (node.is("prim::ListUnpack") || node.is("prim::TupleUnpack")) {
+      for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = inputs[0].items().at(i);
+      return;
+    }
+    tern::Value& result = values_[&node.output()];
+    if (node.is("prim::ListConstruct")) {
+      result = tern::Value::list(std::move(inputs));
+    } else if (node.is("prim::TupleConstruct")) {
+      result = tern::Value::tuple(std::move(inputs));
+    } else if (node.is("prim::DictConstruct")) {
+      std::vector<std::pair<tern::Value, tern::Value>> entries;
+      for (size_t i = 0; i + 1 < inputs.size(); i += 2) entries.emplace_back(inputs[i], inputs[i + 1]);
+      result = tern::Value::dict(std::move(entries));
+    } else if (node.is("prim::Constant")) {
+      const tern::Value* value = node.attribute("value");
+      result = value ? *value : tern::Value();
+    } else if (ir::Builtin builtin = ir::find_builtin(node.kind())) {
+      result = builtin(inputs);
+    } else {
+      failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
+    }
   }
 
   // Runs a block inside a new one; gives what it returns and what it wrote.

@@ -142,7 +142,7 @@ void Mt19937::save_state(void* bytes) const {
   s.seeded = 1;
   s.next = next_;
   std::copy(state_, state_ + 624, s.state);
-  s.normal_x = next_double_normal.value_or(0);
+  s.normal_y = next_double_normal.value_or(0);
   s.normal_is_valid = next_double_normal.has_value();
   char* to = static_cast<char*>(bytes);
   std::memset(to, 0, state_bytes);
@@ -165,7 +165,7 @@ void Mt19937::load_state(const void* bytes) {
   for (int k = 0; k < 624; ++k) state_[k] = static_cast<uint32_t>(s.state[k]);
   next_double_normal.reset();
   next_float_normal.reset();
-  if (s.normal_is_valid) next_double_normal = s.normal_x;
+  if (s.normal_is_valid) next_double_normal = s.normal_y;
   if (from[kFloatOffset + 4]) {
     float f;
     std::memcpy(&f, from + kFloatOffset, sizeof f);

@@ -1,12 +1,64 @@
 // Helpers that the gradient formulas and bodies in the .ops files are written with.
 #pragma once
+#include <optional>
+#include <tuple>
+
 #include "tern/tensor/tensor.h"
 
 namespace tern {
+
+struct GradContext;
+struct Shape;
 
 inline Scalar conj(const Scalar& s) { return s.is_complex() ? Scalar(std::conj(s.to_complex())) : s; }
 Tensor times(const Tensor& t, const Scalar& factor);  // t itself when the factor is one
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
+
+// Views (view/formulas.cpp).
+SmallVector<int64_t, 6> inverse_permutation(Ints dims);
+SmallVector<int64_t, 6> swapped_dims(int64_t ndim, int64_t a, int64_t b);  // 0, 1, ... with two exchanged
+SmallVector<int64_t, 6> reversed_dims(int64_t ndim);
+Dims negated(Span<const SymInt> values);
+// The gradients of an operator that gives a list, zeros where nothing flowed back.
+std::vector<Tensor> list_gradients(GradContext& context);
+Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size, Span<const SymInt> stride,
+                           std::optional<SymInt> offset);
+Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
+
+// The rule of elementwise operators for kernels that choose their loop themselves: common size, layout of the first full input.
+Shape broadcast_shape(Span<const Tensor> tensors, DType dtype);
+
+// Arithmetic (arithmetic/formulas.cpp).
+Tensor angle_backward(const Tensor& grad, const Tensor& self);
+Tensor sgn_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
+Tensor pow_backward(const Tensor& grad, const Tensor& self, const Scalar& exponent);
+Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent, const Tensor& result);
+DType to_double_type(const Tensor& a, const Tensor& b);  // float64, or complex128 when one is complex
+Tensor within(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max);  // inside of both bounds
+Tensor within(const Tensor& self, const Tensor& min, const Tensor& max);
+Tensor within_unit(const Tensor& self, std::optional<double> eps);  // inside of [eps, 1 - eps]; all without eps
+Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor& min, const Tensor& max, bool lower);
+Tensor round_decimals(const Tensor& self, int64_t decimals);
+
+// Reductions (reduce/formulas.cpp). An empty or missing list of dims means all of them.
+uint64_t dim_mask(Ints dims, int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
+Dims reduced_sizes(Span<const SymInt> sizes, uint64_t mask, bool keepdim);
+SymInt reduced_count(Span<const SymInt> sizes, Ints dims);  // how many elements become one
+inline Ints dims_of(std::optional<int64_t> dim) { return dim ? Ints(*dim) : Ints(); }
+Tensor restore_dims(const Tensor& t, Ints dims, int64_t ndim, bool keepdim);              // the reduced dims again, of size one
+Tensor spread(const Tensor& t, Span<const SymInt> sizes, Ints dims, bool keepdim);        // and expanded
+Tensor share_among_equals(const Tensor& grad, const Tensor& self, const Tensor& result, Ints dims, bool keepdim);
+Tensor put_selected(const Tensor& grad, int64_t dim, const Tensor& indices, Span<const SymInt> sizes, bool keepdim);
+Tensor prod_backward(const Tensor& grad, const Tensor& self);
+Tensor prod_backward(const Tensor& grad, const Tensor& self, int64_t dim, bool keepdim);
+Tensor var_backward(const Tensor& grad, const Tensor& self, Ints dims, std::optional<Scalar> correction, bool keepdim);
+Tensor std_backward(const Tensor& grad, const Tensor& result, const Tensor& self, Ints dims,
+                    std::optional<Scalar> correction, bool keepdim);
+Tensor norm_backward(const Tensor& grad, const Tensor& self, const Scalar& p, const Tensor& result, Ints dims, bool keepdim);
+Tensor logsumexp_body(const Tensor& self, Ints dims, bool keepdim);
+Tensor reversed_cumsum(const Tensor& t, int64_t dim);
+Tensor cumprod_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& result);
+Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim);
 
 }  // namespace tern

@@ -43,6 +43,7 @@ struct TensorBody {
   AliasView* alias = nullptr;
   void (*free_autograd)(AutogradMeta*) = nullptr;
   void (*free_alias)(AliasView*) = nullptr;
+  void* python = nullptr;       // borrowed: the Python object that stands for this tensor, while there is one
 };
 
 // The right operand of an operator: a tensor or a number, and where the expression stands.

@@ -9,7 +9,8 @@
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad @same @impure
 // @inplace (derive x_) @noout (derive no out variant) @out(overload) @loop(name) @kernel (besides a body)
-// @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
+// @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none)
+// @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -183,7 +184,7 @@ Family read_family(const string& path) {
       std::istringstream flags(flag == string::npos ? "" : line.substr(flag));
       static const std::set<string> known = {
           "pointwise", "float", "bool", "real",  "condition", "scalars", "view",   "dynamic",     "core", "random", "composite",
-          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only", "implicit"};
+          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only", "implicit", "nodefault"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -313,7 +314,7 @@ string signature(const Family& f, const Entry& e, const string& name, bool defau
   // A default may only be followed by defaults in C++.
   size_t last_required = 0;
   for (size_t i = 0; i < normal; ++i)
-    if (!e.params[i].has_default) last_required = i + 1;
+    if (!e.params[i].has_default || (e.has("nodefault") && e.flags.at("nodefault") == e.params[i].name)) last_required = i + 1;
   for (size_t i = 0; i < normal; ++i) {
     const Param& p = e.params[i];
     string part = cpp_type(f, e, p.type) + " " + p.name;

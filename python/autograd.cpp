@@ -1,0 +1,254 @@
+// Gradients for Python: backward, grad, hooks, gradient mode, and functions whose backward is Python.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "python/objects.h"
+#include "tern/autograd/history.h"
+#include "tern/base/format.h"
+#include "tern/base/parallel.h"
+
+namespace tern::python {
+
+namespace {
+
+class WithGil {
+ public:
+  WithGil() : state_(PyGILState_Ensure()) {}
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+std::vector<Tensor> tensors_from(nb::handle o, const char* what) {
+  std::vector<Tensor> list;
+  if (o.is_none()) return list;
+  for (nb::handle item : o) {
+    if (item.is_none()) {
+      list.emplace_back();
+      continue;
+    }
+    if (!is_tensor(item.ptr())) failf(ErrorKind::type, "{}: expected tensors, found a {}", what, type_name(item.ptr()));
+    list.push_back(tensor_of(item.ptr()));
+  }
+  return list;
+}
+
+autograd::Hook python_hook(nb::handle function) {
+  std::shared_ptr<PyObject> keep = shared_reference(function.ptr());
+  return [keep](const Tensor& grad) -> Tensor {
+    WithGil gil;
+    nb::object result = nb::handle(keep.get())(object_from(grad));
+    if (result.is_none()) return {};
+    if (!is_tensor(result.ptr())) failf(ErrorKind::type, "hook: a tensor hook must return None or a Tensor, not {}", type_name(result.ptr()));
+    return tensor_of(result.ptr());
+  };
+}
+
+// A node whose backward is a Python function.
+struct PythonNode : autograd::GradNode, std::enable_shared_from_this<PythonNode> {
+  std::shared_ptr<PyObject> function, context;
+  std::string name_;
+  std::vector<int> edge_of_argument;  // -1: not a tensor
+  std::vector<autograd::SavedTensor> saved;
+  bool materialize = true, released = false;
+
+  std::string name() const override { return name_; }
+  void release() override {
+    saved.clear();
+    released = true;
+  }
+  std::vector<Tensor> apply(Span<const Tensor> grads) override {
+    WithGil gil;
+    nb::list args;
+    args.append(nb::handle(context.get()));
+    for (size_t i = 0; i < result_shapes.size(); ++i) {
+      Tensor g = i < grads.size() ? grads[i] : Tensor();
+      if (!g.defined() && materialize) {
+        g = make_tensor(result_shapes[i].sizes, result_shapes[i].dtype, result_shapes[i].device);
+        if (!g.is_fake()) std::memset(g.data(), 0, static_cast<size_t>(g.int_numel() * g.element_size()));
+      }
+      args.append(object_from(g));
+    }
+    nb::object result = nb::handle(function.get()).attr("backward")(*nb::tuple(args));
+    nb::tuple results = PyTuple_Check(result.ptr()) ? nb::borrow<nb::tuple>(result)
+                        : PyList_Check(result.ptr()) ? nb::tuple(result)
+                                                     : nb::make_tuple(result);
+    size_t n = nb::len(results), wanted = edge_of_argument.size();
+    for (size_t i = wanted; i < n; ++i)
+      if (!results[i].is_none()) failf("function {} returned an incorrect number of gradients (expected {}, got {})", name_, wanted, n);
+    if (n < wanted) failf("function {} returned an incorrect number of gradients (expected {}, got {})", name_, wanted, n);
+    std::vector<Tensor> out(edges.size());
+    for (size_t i = 0; i < wanted; ++i) {
+      nb::object g = results[i];
+      if (g.is_none()) continue;
+      if (!is_tensor(g.ptr())) failf(ErrorKind::type, "function {} returned a {} as gradient {}: expected a Tensor or None", name_, type_name(g.ptr()), i);
+      if (edge_of_argument[i] < 0)
+        failf("function {} returned a gradient different than None at position {}, but the corresponding forward input was not a Variable",
+              name_, i + 1);
+      out[static_cast<size_t>(edge_of_argument[i])] = tensor_of(g.ptr());
+    }
+    return out;
+  }
+};
+
+// What Python's ctx holds of its node: weakly, or neither would ever be freed.
+struct NodeLink {
+  std::weak_ptr<PythonNode> node;
+};
+
+nb::object saved_tensors(const NodeLink& link) {
+  std::shared_ptr<PythonNode> node = link.node.lock();
+  if (!node) fail("saved_tensors: the recorded function is gone");
+  if (node->released)
+    fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved "
+         "intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+         "backward through the graph a second time or if you need to access saved tensors after calling backward.");
+  nb::list list;
+  for (const autograd::SavedTensor& s : node->saved) list.append(object_from(s.unpack(node)));
+  return nb::tuple(list);
+}
+
+bool contains(nb::handle tensors, const Tensor& t) {
+  if (tensors.is_none()) return false;
+  for (nb::handle o : tensors)
+    if (is_tensor(o.ptr()) && tensor_of(o.ptr()).is_same(t)) return true;
+  return false;
+}
+
+// Function.apply: forward without history, then one node for it.
+nb::object apply_function(nb::handle cls, nb::handle ctx, nb::args args) {
+  bool any = false;
+  nb::list needs;
+  std::vector<Tensor> inputs;
+  for (nb::handle a : args) {
+    bool need = is_tensor(a.ptr()) && autograd::needs_grad(tensor_of(a.ptr()));
+    needs.append(need);
+    any |= need;
+    inputs.push_back(is_tensor(a.ptr()) ? tensor_of(a.ptr()) : Tensor());
+  }
+  any &= thread_state.grad_enabled;
+  ctx.attr("needs_input_grad") = nb::tuple(needs);
+  nb::object output;
+  {
+    NoGrad no_grad;
+    if (nb::cast<bool>(cls.attr("_separate_context"))) {
+      output = cls.attr("forward")(*args);
+      cls.attr("setup_context")(ctx, args, output);
+    } else {
+      output = cls.attr("forward")(ctx, *args);
+    }
+  }
+  bool single = !PyTuple_Check(output.ptr());
+  nb::tuple outputs = single ? nb::make_tuple(output) : nb::borrow<nb::tuple>(output);
+  if (!any) return output;
+
+  auto node = std::make_shared<PythonNode>();
+  node->function = shared_reference(cls.ptr());
+  node->context = shared_reference(ctx.ptr());
+  node->name_ = nb::cast<std::string>(cls.attr("__name__")) + "Backward";
+  node->materialize = nb::cast<bool>(ctx.attr("_materialize_grads"));
+  for (const Tensor& t : inputs) {
+    node->edge_of_argument.push_back(t.defined() ? static_cast<int>(node->edges.size()) : -1);
+    if (t.defined()) node->edges.push_back(autograd::grad_edge(t));
+  }
+  nb::object dirty = ctx.attr("_dirty"), constant = ctx.attr("_non_differentiable");
+  nb::list results;
+  std::vector<std::pair<Tensor, Tensor>> made;  // what forward gave, what the caller gets
+  for (nb::handle o : outputs) {
+    if (!is_tensor(o.ptr())) {
+      node->result_shapes.emplace_back();  // keeps positions: backward has one gradient per output
+      results.append(o);
+      continue;
+    }
+    Tensor t = tensor_of(o.ptr()), given = t;
+    uint32_t place = static_cast<uint32_t>(node->result_shapes.size());
+    node->result_shapes.push_back(autograd::shape_of(t));
+    bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.is_same(t); });
+    bool is_dirty = contains(dirty, t), differentiable = (t.is_floating_point() || t.is_complex()) && !contains(constant, t);
+    if ((is_input && !is_dirty) || (t->base && !is_dirty)) t = t.shallow_copy();
+    if (differentiable) autograd::set_history(t, node, place);
+    made.emplace_back(given, t);
+    results.append(object_from(t));
+  }
+  for (const Tensor& s : tensors_from(ctx.attr("_to_save"), "save_for_backward")) {
+    const Tensor* result = nullptr;
+    for (auto& [given, t] : made)
+      if (s.defined() && given.is_same(s)) result = &t;
+    bool own = result && (*result)->autograd && (*result)->autograd->node == node;
+    node->saved.emplace_back(own ? *result : s, own);
+  }
+  ctx.attr("_link") = nb::cast(NodeLink{node});
+  ctx.attr("_to_save") = nb::none();
+  return single ? nb::object(results[0]) : nb::object(nb::tuple(results));
+}
+
+struct NodeObject {
+  std::shared_ptr<autograd::GradNode> node;
+};
+nb::object node_object(const std::shared_ptr<autograd::GradNode>& node) {
+  return node ? nb::cast(NodeObject{node}) : nb::object(nb::none());
+}
+
+}  // namespace
+
+void bind_autograd(nb::module_& m) {
+  m.def("_backward", [](nb::handle outputs, nb::handle gradients, bool retain_graph, bool create_graph) {
+    std::vector<Tensor> out = tensors_from(outputs, "backward"), grads = tensors_from(gradients, "backward");
+    Released released(true);
+    autograd::backward(out, grads, retain_graph, create_graph);
+  }, nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  m.def("_grad", [](nb::handle outputs, nb::handle inputs, nb::handle gradients, bool retain_graph, bool create_graph, bool allow_unused) {
+    std::vector<Tensor> out = tensors_from(outputs, "grad"), in = tensors_from(inputs, "grad"), grads = tensors_from(gradients, "grad");
+    std::vector<Tensor> result;
+    {
+      Released released(true);
+      result = autograd::grad(out, in, grads, {retain_graph, create_graph, allow_unused});
+    }
+    nb::list list;
+    for (const Tensor& t : result) list.append(object_from(t));
+    return nb::tuple(list);
+  }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+
+  m.def("_register_hook", [](nb::handle t, nb::handle hook) { return autograd::register_hook(tensor_of(t.ptr()), python_hook(hook)); });
+  m.def("_remove_hook", [](nb::handle t, int number) { autograd::remove_hook(tensor_of(t.ptr()), number); });
+  m.def("_register_post_accumulate_hook", [](nb::handle t, nb::handle hook) {
+    std::shared_ptr<PyObject> keep = shared_reference(hook.ptr());
+    return autograd::register_post_accumulate_hook(tensor_of(t.ptr()), [keep](const Tensor& leaf) {
+      WithGil gil;
+      nb::handle(keep.get())(object_from(leaf));
+    });
+  });
+  m.def("is_grad_enabled", [] { return thread_state.grad_enabled; });
+  m.def("_set_grad_enabled", [](bool on) { thread_state.grad_enabled = on; });
+  m.def("get_num_threads", [] { return num_threads(); });
+  m.def("set_num_threads", [](int n) {
+    if (n < 1) fail(ErrorKind::value, "set_num_threads expects a positive integer");
+    set_num_threads(n);
+  });
+
+  nb::class_<NodeLink>(m, "_NodeLink").def_prop_ro("saved_tensors", &saved_tensors);
+  m.def("_apply_function", &apply_function);
+  nb::class_<NodeObject>(m, "Node")
+      .def("name", [](const NodeObject& n) { return n.node->name(); })
+      .def("__repr__", [](const NodeObject& n) { return fmt::format("<{} object at {}>", n.node->name(), fmt::ptr(n.node.get())); })
+      .def("__eq__", [](const NodeObject& a, const NodeObject& b) { return a.node == b.node; })
+      .def("__hash__", [](const NodeObject& n) { return reinterpret_cast<intptr_t>(n.node.get()); })
+      .def_prop_ro("next_functions", [](const NodeObject& n) {
+        nb::list list;
+        for (const autograd::Edge& e : n.node->edges) list.append(nb::make_tuple(node_object(e.node), e.input));
+        return nb::tuple(list);
+      });
+  m.def("_grad_fn", [](nb::handle o) -> nb::object {
+    const Tensor& t = tensor_of(o.ptr());
+    if (!t.requires_grad() || t.is_leaf()) return nb::none();
+    return node_object(autograd::grad_edge(t).node);
+  });
+}
+
+}  // namespace tern::python

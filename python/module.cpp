@@ -1,0 +1,23 @@
+// The extension module `tern._tern`: its parts in order. The package in python/tern gives them PyTorch's names.
+#include "python/objects.h"
+
+#ifndef TERN_VERSION
+#define TERN_VERSION "0.1.0"
+#endif
+
+NB_MODULE(_tern, m) {
+  using namespace tern::python;
+  nb::set_leak_warnings(false);  // dtypes and operators live as long as the process
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const tern::Error&) {
+      set_python_error();
+    }
+  });
+  bind_types(m);
+  bind_tensor(m);
+  bind_arrays(m);
+  bind_autograd(m);
+  bind_operators(m);
+}

@@ -1,0 +1,56 @@
+// Runs graphs. A Program is prepared once (registers, last uses, constants bound); running it goes through the ladder, so
+// gradients, recording and fake tensors work under it.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "tern/ir/graph.h"
+
+namespace tern::ir {
+
+// Sees each node before it runs and its results after; retrace() copies origins and names with it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void before(const Node& node) = 0;
+  virtual void after(const Node& node, Span<const tern::Value> results) {
+    (void)node;
+    (void)results;
+  }
+};
+
+// What graphs of modules call out to: attributes and methods of objects. The default refuses each.
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual tern::Value get_attribute(const tern::Value& object, Symbol name);
+  virtual void set_attribute(const tern::Value& object, Symbol name, const tern::Value& value);
+  virtual tern::Value call_method(const tern::Value& object, Symbol name, Span<const tern::Value> args);
+  virtual tern::Value call_function(const Node& node, Span<const tern::Value> args);  // prim::CallFunction, PythonOp
+  virtual tern::Value create_object(const Type& type);
+  virtual bool is_instance(const tern::Value& value, const Type& type);
+};
+
+struct RunOptions {
+  Observer* observer = nullptr;
+  Host* host = nullptr;
+  int64_t max_steps = 0;  // of nodes; 0: no limit
+};
+
+class Program {
+ public:
+  // The graph must stay as it is while the program lives. Throws not_supported for operators nobody knows.
+  explicit Program(const Graph& graph);
+  ~Program();
+  Program(Program&&) noexcept;
+  // Thread-safe. Errors name the node, its operator and its source line.
+  std::vector<tern::Value> run(Span<const tern::Value> inputs, const RunOptions& options = {}) const;
+
+ private:
+  struct Code;
+  std::unique_ptr<Code> code_;
+};
+
+std::vector<tern::Value> run(const Graph& graph, Span<const tern::Value> inputs, const RunOptions& options = {});
+
+}  // namespace tern::ir

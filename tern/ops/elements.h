@@ -1,0 +1,146 @@
+// Loops that the families' kernels share: choosing a C++ type by dtype, and walking strided tensors.
+#pragma once
+#include "tern/base/format.h"
+#include "tern/base/parallel.h"
+#include "tern/tensor/tensor.h"
+
+namespace tern {
+
+// A value of the size of an element, for kernels that only move elements.
+template <size_t N>
+struct Bytes {
+  alignas(N) unsigned char data[N];
+};
+template <class F>
+decltype(auto) by_element_size(DType d, F&& f) {
+  switch (element_size(d)) {
+    case 1: return f(Bytes<1>{});
+    case 2: return f(Bytes<2>{});
+    case 4: return f(Bytes<4>{});
+    case 8: return f(Bytes<8>{});
+    default: return f(Bytes<16>{});
+  }
+}
+
+// f(T{}) with the C++ type of the dtype.
+template <class F>
+decltype(auto) by_dtype(const char* op, DType d, F&& f) {
+  switch (d) {
+    case DType::uint8: return f(uint8_t{});
+    case DType::int8: return f(int8_t{});
+    case DType::int16: return f(int16_t{});
+    case DType::int32: return f(int32_t{});
+    case DType::int64: return f(int64_t{});
+    case DType::uint16: return f(uint16_t{});
+    case DType::uint32: return f(uint32_t{});
+    case DType::uint64: return f(uint64_t{});
+    case DType::float16: return f(Half{});
+    case DType::bfloat16: return f(BFloat16{});
+    case DType::float32: return f(float{});
+    case DType::float64: return f(double{});
+    case DType::complex64: return f(std::complex<float>{});
+    case DType::complex128: return f(std::complex<double>{});
+    case DType::bool_: return f(bool{});
+    case DType::float8_e5m2: return f(Float8E5M2{});
+    case DType::float8_e4m3fn: return f(Float8E4M3FN{});
+    case DType::float8_e5m2fnuz: return f(Float8E5M2FNUZ{});
+    case DType::float8_e4m3fnuz: return f(Float8E4M3FNUZ{});
+    default: failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+  }
+}
+// The same without complex numbers: what has an order.
+template <class F>
+decltype(auto) by_real_dtype(const char* op, DType d, F&& f) {
+  if (is_complex(d)) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+  return by_dtype(op, d, [&](auto zero) {
+    if constexpr (requires { zero.real(); }) {
+      fail("unreachable: complex");
+    } else {
+      f(zero);
+    }
+  });
+}
+// Float types only; narrow ones are storage and compute in float.
+template <class F>
+void by_float_dtype(const char* op, DType d, F&& f) {
+  switch (d) {
+    case DType::float16: f(Half{}); return;
+    case DType::bfloat16: f(BFloat16{}); return;
+    case DType::float32: f(float{}); return;
+    case DType::float64: f(double{}); return;
+    default: failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+  }
+}
+// What sums and products of T are kept in.
+template <class T>
+struct Wide {
+  using type = T;
+};
+template <>
+struct Wide<Half> {
+  using type = float;
+};
+template <>
+struct Wide<BFloat16> {
+  using type = float;
+};
+template <DType D>
+struct Wide<Float8<D>> {
+  using type = float;
+};
+template <class T>
+using wide_t = typename Wide<T>::type;
+
+// Goes through all positions of `sizes` in row-major order, keeping one element offset per operand.
+template <int N>
+class Walk {
+ public:
+  Walk(int64_t ndim, const int64_t* sizes) : ndim_(ndim), sizes_(sizes), at_(static_cast<size_t>(ndim), 0) {}
+  void operand(int k, const int64_t* strides) { strides_[k] = strides; }
+  int64_t offset(int k) const { return offset_[k]; }
+  int64_t position(int64_t d) const { return at_[static_cast<size_t>(d)]; }
+  void seek(int64_t linear) {
+    for (int k = 0; k < N; ++k) offset_[k] = 0;
+    for (int64_t d = ndim_; d-- > 0;) {
+      int64_t size = sizes_[d] > 0 ? sizes_[d] : 1;
+      at_[static_cast<size_t>(d)] = linear % size;
+      linear /= size;
+      for (int k = 0; k < N; ++k) offset_[k] += at_[static_cast<size_t>(d)] * strides_[k][d];
+    }
+  }
+  void next() {
+    for (int64_t d = ndim_; d-- > 0;) {
+      int64_t& at = at_[static_cast<size_t>(d)];
+      for (int k = 0; k < N; ++k) offset_[k] += strides_[k][d];
+      if (++at < sizes_[d]) return;
+      for (int k = 0; k < N; ++k) offset_[k] -= strides_[k][d] * at;
+      at = 0;
+    }
+  }
+
+ private:
+  int64_t ndim_;
+  const int64_t* sizes_;
+  SmallVector<int64_t, 6> at_;
+  const int64_t* strides_[N] = {};
+  int64_t offset_[N] = {};
+};
+
+// Row-major memory of this dtype with these elements: the tensor itself where it already is that.
+Tensor row_major(const Tensor& t, DType dtype = DType::undefined);
+// Indices as int64 in row-major memory; throws unless they are of an integer type.
+Tensor index_values(const Tensor& t);
+// Product of sizes before and after a dimension.
+struct Rows {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+Rows rows_around(const Tensor& t, int64_t d);
+
+// Before an in-place operator writes: refuses memory that overlaps itself, counts the write.
+void begin_write(const Tensor& self);
+
+// The size of a _like result: memory format preserved or as asked.
+Dims strides_like(const Tensor& t, std::optional<MemoryFormat> format);
+Dims strides_for(Span<const SymInt> sizes, std::optional<MemoryFormat> format);
+
+}  // namespace tern

@@ -1,0 +1,75 @@
+// Numbers that the loops of math.ops need besides the operator's own arguments, and polygamma.
+#include <cmath>
+#include <limits>
+
+#include "tern/base/format.h"
+#include "tern/dispatch/pointwise.h"
+#include "tern/ops/math.args.h"
+
+namespace tern {
+namespace {
+
+double largest(DType d) {
+  switch (d) {
+    case DType::float16: return 65504;
+    case DType::bfloat16: return 0x1.fep127;
+    case DType::float64:
+    case DType::complex128: return std::numeric_limits<double>::max();
+    default: return std::numeric_limits<float>::max();
+  }
+}
+
+// ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x): by reflection for trigamma, by recurrence up to where the asymptotic series holds.
+double polygamma_at(int64_t n, double x) {
+  if (std::isnan(x)) return x;
+  if (n == 1 && x < 0.5) {
+    double s = std::sin(M_PI * x);
+    return M_PI * M_PI / (s * s) - polygamma_at(1, 1 - x);
+  }
+  if (x <= 0) return x == std::floor(x) ? INFINITY : NAN;
+  double s = static_cast<double>(n + 1), total = 0;
+  double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
+  while (x < 20 + static_cast<double>(n)) {
+    total += std::pow(x, -s);
+    x += 1;
+  }
+  // Euler–Maclaurin for the rest of the sum.
+  static const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  total += std::pow(x, 1 - s) / (s - 1) + 0.5 * std::pow(x, -s);
+  double term = s * std::pow(x, -s - 1), divisor = 2;
+  for (int k = 0; k < 7; ++k) {
+    total += bernoulli[k] * term / divisor;
+    double m = 2.0 * k + 1;
+    term *= (s + m) * (s + m + 1) / (x * x);
+    divisor *= (m + 2) * (m + 3);
+  }
+  return sign * factorial * total;
+}
+
+}  // namespace
+
+void params_nan_to_num(const args::nan_to_num& a, kernels::Params& params) {
+  double top = largest(a.self.dtype());
+  params.set(0, a.nan.value_or(0));
+  params.set(1, a.posinf.value_or(top));
+  params.set(2, a.neginf.value_or(-top));
+}
+
+void params_logit(const args::logit& a, kernels::Params& params) { params.set(0, a.eps.value_or(-1)); }
+void params_logit_backward(const args::logit_backward& a, kernels::Params& params) { params.set(0, a.eps.value_or(-1)); }
+
+Shapes shape_polygamma(const args::polygamma& a) {
+  if (a.n < 0) fail("polygamma(n, x) does not support negative n.");
+  return {like(a.self, is_integral(a.self.dtype(), true) ? default_dtype() : a.self.dtype())};
+}
+void kernel_polygamma(const args::polygamma& a, Out out) {
+  if (a.n == 0) return run_loop("digamma", {a.self}, out[0]);
+  if (a.self.is_complex()) fail(ErrorKind::not_supported, "\"polygamma\" not implemented for complex types");
+  Tensor values = make_tensor(a.self.sizes(), kDouble);
+  copy_elements(a.self, values);
+  double* x = values.data_ptr<double>();
+  for (int64_t i = 0; i < values.int_numel(); ++i) x[i] = polygamma_at(a.n, x[i]);
+  copy_elements(values, out[0]);
+}
+
+}  // namespace tern
