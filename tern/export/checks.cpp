@@ -8,8 +8,7 @@ namespace tern {
 void check(SymBool condition, std::string message, Loc loc) {
   if (condition.is_symbolic()) return ShapeEnv::of(condition.as_expr()).check(condition, std::move(message), loc);
   if (!condition.guard_bool(loc))
-    fail(message.empty() ? "Expected cond to be True, but got False. (Could this error message be improved? If so, please "
-                           "report an enhancement request to PyTorch.)"
+    fail(message.empty() ? "check: the condition is false"
                          : std::move(message));
 }
 

@@ -107,11 +107,11 @@ struct ExportedModule::Runner {
         if (!given.is_tensor()) failf("Expected input at {} to be a tensor, but got {}", path, given.kind_name());
         const Tensor& t = given.tensor();
         if (type.dtype() != DType::undefined && t.dtype() != type.dtype())
-          failf("Expected input at {}.dtype to be torch.{}, but got torch.{}", path, name(type.dtype()), name(t.dtype()));
+          failf("Expected input at {}.dtype to be torch.{}, but got torch.{}", path, tern::name(type.dtype()), tern::name(t.dtype()));
         if (type.has_sizes()) {
           if (static_cast<size_t>(t.dim()) != type.sizes().size())
-            failf("Unexpected number of dimensions in input at {}.shape, expected {}, got {}", path, str(type.sizes()),
-                  str(t.sizes()));
+            failf("Unexpected number of dimensions in input at {}.shape, expected {}, got {}", path, tern::str(type.sizes()),
+                  tern::str(t.sizes()));
           for (SymInt s : t.sizes()) add(s);
         }
       } else if (type.is(ir::TypeKind::int_) && program.symbol_of(i)) {
