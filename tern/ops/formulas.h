@@ -41,10 +41,23 @@ Tensor within_unit(const Tensor& self, std::optional<double> eps);  // inside of
 Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor& min, const Tensor& max, bool lower);
 Tensor round_decimals(const Tensor& self, int64_t decimals);
 
+// Activations (activation/activation.cpp).
+Tensor half_of(const Tensor& self, int64_t dim, int which);  // of glu's input; throws when the size is odd
+Tensor elu_double_backward(const Tensor& grad, const Tensor& grad_output, const Scalar& alpha, const Scalar& scale,
+                           const Scalar& input_scale, bool is_result, const Tensor& self_or_result);
+Tensor gelu_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, std::string_view approximate);
+Tensor mish_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self);
+
+// Matrix products (linear/matmul.cpp).
+Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha);
+std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                                   Span<const bool> mask);
+
 // Reductions (reduce/formulas.cpp). An empty or missing list of dims means all of them.
 uint64_t dim_mask(Ints dims, int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
 Dims reduced_sizes(Span<const SymInt> sizes, uint64_t mask, bool keepdim);
 SymInt reduced_count(Span<const SymInt> sizes, Ints dims);  // how many elements become one
+inline Ints all_dims() { return Ints(Span<const int64_t>()); }  // an empty list that was given
 inline Ints dims_of(std::optional<int64_t> dim) { return dim ? Ints(*dim) : Ints(); }
 Tensor restore_dims(const Tensor& t, Ints dims, int64_t ndim, bool keepdim);              // the reduced dims again, of size one
 Tensor spread(const Tensor& t, Span<const SymInt> sizes, Ints dims, bool keepdim);        // and expanded
