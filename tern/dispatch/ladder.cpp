@@ -66,6 +66,7 @@ void descend(Rung from, const Op& op, const Arg* args, Value* results) {
 
 SymInt Mode::size(const Tensor& t, int64_t d, Loc) { return t->sizes[d]; }
 std::optional<Scalar> Mode::item(const Tensor&, Loc) { return std::nullopt; }
+std::optional<SymInt> Mode::unknown_size(Loc) { return std::nullopt; }
 
 SymInt recorded_size(const Tensor& t, int64_t d, Loc loc) {
   Mode* mode = thread_state.modes[0];

@@ -17,6 +17,8 @@ class Mode {
   virtual SymInt size(const Tensor& t, int64_t d, Loc loc);
   // Tensor::item(): under export an unbacked symbol; nullopt lets the data answer.
   virtual std::optional<Scalar> item(const Tensor& t, Loc loc);
+  // The size of a result that depends on data (nonzero): under export an unbacked symbol.
+  virtual std::optional<SymInt> unknown_size(Loc loc);
   Mode* below = nullptr;  // what was mounted on this rung before
 };
 

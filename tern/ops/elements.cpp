@@ -1,6 +1,8 @@
 #include "tern/ops/elements.h"
 
+#include "tern/dispatch/ladder.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/sym/shape_env.h"
 
 namespace tern {
 
@@ -41,6 +43,19 @@ Dims strides_for(Span<const SymInt> sizes, std::optional<MemoryFormat> format) {
 Dims strides_like(const Tensor& t, std::optional<MemoryFormat> format) {
   if (format.value_or(MemoryFormat::preserve) == MemoryFormat::preserve) return like(t).strides;
   return strides_for(t.sizes(), format);
+}
+
+SymInt unknown_size(const char* op, const Tensor& t) {
+  const ThreadState& state = thread_state;
+  for (Mode* first : state.modes)
+    for (Mode* mode = first; mode; mode = mode->below)
+      if (std::optional<SymInt> size = mode->unknown_size(state.loc)) return *size;
+  for (SymInt s : t.sizes())
+    if (s.is_symbolic()) return ShapeEnv::of(s).create_unbacked_symint(op, state.loc);
+  failf(ErrorKind::not_supported,
+        "{}: the size of the result depends on the data, which a {} tensor does not have; export with dynamic shapes, or "
+        "give a real tensor",
+        op, t.is_meta() ? "meta" : "fake");
 }
 
 }  // namespace tern

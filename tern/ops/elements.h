@@ -136,6 +136,8 @@ struct Rows {
 };
 Rows rows_around(const Tensor& t, int64_t d);
 
+// A size that only the data of `t` says: what the mode that captures answers, or a new symbol of the env t's sizes are of.
+SymInt unknown_size(const char* op, const Tensor& t);
 // Before an in-place operator writes: refuses memory that overlaps itself, counts the write.
 void begin_write(const Tensor& self);
 

@@ -24,6 +24,15 @@ Dims negated(Span<const SymInt> values);
 std::vector<Tensor> list_gradients(GradContext& context);
 Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size, Span<const SymInt> stride,
                            std::optional<SymInt> offset);
+// Indices (index/).
+Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index);
+Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index, Span<const SymInt> sizes);
+Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, SymInt padding_idx);
+std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
+                                                   const Tensor& src, std::string_view reduce, bool include_self,
+                                                   const Tensor& result);
+Tensor masked_select_backward(const Tensor& grad, Span<const SymInt> sizes, const Tensor& mask);
+std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim);
 Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 
 // The rule of elementwise operators for kernels that choose their loop themselves: common size, layout of the first full input.

@@ -676,11 +676,11 @@ string source(const Family& f) {
       if (b.has("view")) o << ", .call = view_thunk_" << id;
       if (b.has("dynamic") || b.has("inplace_only")) o << ", .call = kernel_thunk_" << id;
       if (!b.body.empty() || b.has("composite")) o << ", .body = body_thunk_" << id;
-      if (!b.inverse.empty()) o << ", .inverse = inverse_thunk_" << id;
     }
     if (!b.grads.empty() && row.kind != 'o') {
       o << ", .grad = grad_thunk_" << id;
     }
+    if (!b.inverse.empty() && row.kind == ' ') o << ", .inverse = inverse_thunk_" << id;
     if (row.kind == ' ' && b.has("pointwise")) {
       bool numbers = b.has("params");
       for (const Param& p : b.params)

@@ -1,4 +1,5 @@
 // Factories: sizes and numbers in, a fresh tensor out.
+#include <algorithm>
 #include <cmath>
 
 #include "tern/dispatch/pointwise.h"

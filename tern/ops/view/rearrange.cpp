@@ -185,6 +185,10 @@ Tensor kernel_repeat_interleave_Tensor(const args::repeat_interleave_Tensor& a) 
   for (int64_t i = 0; i < repeats.int_numel(); ++i) to = std::fill_n(to, r[i], i);
   return a.repeats.dtype() == kInt ? row_major(out, kInt) : out;
 }
+Shapes shape_repeat_interleave_Tensor(const args::repeat_interleave_Tensor& a) {
+  SymInt size = a.output_size ? *a.output_size : unknown_size("repeat_interleave", a.repeats);
+  return {Shape(Dims{size}, a.repeats.dtype())};
+}
 
 // ---- writes into what would be a view ----
 

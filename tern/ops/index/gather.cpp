@@ -1,0 +1,478 @@
+// One index per element or per row along a dimension: index_select, gather, embedding and their writes.
+#include <algorithm>
+#include <limits>
+
+#include "tern/dispatch/pointwise.h"
+#include "tern/ops.h"
+#include "tern/ops/elements.h"
+#include "tern/ops/formulas.h"
+#include "tern/ops/index.args.h"
+#include "tern/ops/view/geometry.h"
+
+namespace tern {
+namespace {
+
+void check_index_type(const char* op, const Tensor& index) {
+  if (index.dtype() != kLong && index.dtype() != kInt)
+    failf("{}(): Expected dtype int32 or int64 for index", op);
+}
+// Rows along `dim`, whatever the strides: f(index of the row, position in the list).
+void check_row(int64_t& v, int64_t size, const char* op) {
+  if (v < 0 || v >= size) failf(ErrorKind::index, "{}(): index {} is out of range for a dimension of size {}", op, v, size);
+}
+Tensor as_rows(const Tensor& t) { return t.dim() == 0 ? t.as_view({SymInt(1)}, {SymInt(1)}) : t; }
+
+}  // namespace
+
+// ---- rows ----
+
+Shapes shape_index_select(const args::index_select& a) {
+  check_index_type("index_select", a.index);
+  if (a.index.dim() > 1) fail(ErrorKind::index, "index_select(): Index is supposed to be a vector");
+  int64_t dim = wrap_dim(a.dim, a.self.dim());
+  Dims sizes(a.self.sizes());
+  if (a.self.dim() == 0) {
+    if (!(a.index.numel() == 1)) fail(ErrorKind::index, "index_select(): Index to scalar can have only 1 value");
+    return {Shape(sizes, a.self.dtype())};
+  }
+  sizes[dim] = a.index.numel();
+  return {Shape(std::move(sizes), a.self.dtype())};
+}
+void kernel_index_select(const args::index_select& a, Out out) {
+  Tensor self = as_rows(row_major(a.self)), index = index_values(a.index);
+  int64_t dim = wrap_dim(a.dim, self.dim());
+  Rows rows = rows_around(self, dim);
+  const int64_t* p = index.data_ptr<int64_t>();
+  int64_t count = index.int_numel(), bytes = rows.inner * self.element_size();
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t v = p[k];
+    check_row(v, rows.size, "index_select");
+  }
+  const char* from = static_cast<const char*>(self.data());
+  char* to = static_cast<char*>(out[0].data());
+  parallel_for(0, rows.outer * count, std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      std::memcpy(to + i * bytes, from + (i / count * rows.size + p[i % count]) * bytes, static_cast<size_t>(bytes));
+  });
+}
+
+Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index) {
+  return index_add(zeros(sizes, grad.dtype(), {}, grad.device()), dim, index, grad);
+}
+Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index, Span<const SymInt> sizes) {
+  return expand(index_select(grad, dim, index), sizes.size() == 0 ? grad.sizes() : sizes);
+}
+
+namespace {
+
+enum class Write { copy, add, fill };
+
+Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor* source) {
+  check_index_type(op, index);
+  dim = wrap_dim(dim, self.dim());
+  if (index.dim() > 1) failf(ErrorKind::index, "{}(): Index is supposed to be a vector, but got dim: {}", op, index.dim());
+  if (source) {
+    if (source->dtype() != self.dtype())
+      failf("{}(): self and source expected to have the same dtype, but got (self) {} and (source) {}", op,
+            script_name(self.dtype()), script_name(source->dtype()));
+    SymInt rows = source->dim() == 0 ? SymInt(1) : dim < source->dim() ? source->sizes()[dim] : SymInt(1);
+    if (!require_eq(index.numel(), rows))
+      failf(ErrorKind::index, "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,
+            index.numel().str(), rows.str(), dim);
+    if (source->dim() != self.dim() && source->dim() != 0 && self.dim() != 0)
+      failf(ErrorKind::index, "{}(): source and self must have the same number of dimensions, got {} and {}", op,
+            str(source->sizes()), str(self.sizes()));
+    for (int64_t d = 0; d < self.dim() && d < source->dim(); ++d)
+      if (d != dim && !require_eq(self.sizes()[d], source->sizes()[d]))
+        failf(ErrorKind::index, "{}(): source and self must have the same size except in dim {}, got {} and {}", op, dim,
+              str(source->sizes()), str(self.sizes()));
+  }
+  return {like(self)};
+}
+
+// Writes rows of the source (or a number) to the rows of out that the indices name.
+void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Write how,
+                const Scalar& number, const Tensor& result) {
+  Tensor out = row_major(self);
+  if (out.is_same(self)) {
+    out = make_tensor(self.sizes(), self.dtype());
+    copy_elements(self, out);
+  }
+  Tensor target = as_rows(out), from = source.defined() ? as_rows(row_major(source)) : Tensor();
+  dim = wrap_dim(dim, target.dim());
+  Rows rows = rows_around(target, dim);
+  Tensor places = index_values(index);
+  const int64_t* p = places.data_ptr<int64_t>();
+  int64_t count = places.int_numel();
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t v = p[k];
+    check_row(v, rows.size, op);
+  }
+  by_dtype(op, self.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using W = wide_t<T>;
+    T* to = static_cast<T*>(out.data());
+    const T* with = from.defined() ? static_cast<const T*>(from.data()) : nullptr;
+    Tensor one = tensor(number, {.dtype = self.dtype()});
+    T value = *static_cast<const T*>(one.data());
+    bool plain = number.equals(1);
+    for (int64_t o = 0; o < rows.outer; ++o)
+      for (int64_t k = 0; k < count; ++k) {
+        T* row = to + (o * rows.size + p[k]) * rows.inner;
+        const T* in = with ? with + (o * count + k) * rows.inner : nullptr;
+        if (how == Write::fill) std::fill_n(row, rows.inner, value);
+        else if (how == Write::copy) std::copy_n(in, rows.inner, row);
+        else
+          for (int64_t i = 0; i < rows.inner; ++i) {
+            if constexpr (std::is_same_v<T, bool>) row[i] = row[i] || (in[i] && value);
+            else row[i] = static_cast<T>(static_cast<W>(row[i]) + (plain ? static_cast<W>(in[i]) : static_cast<W>(in[i]) * static_cast<W>(value)));
+          }
+      }
+  });
+  copy_elements(out, result);
+}
+
+}  // namespace
+
+Shapes shape_index_add(const args::index_add& a) { return write_shape("index_add", a.self, a.dim, a.index, &a.source); }
+void kernel_index_add(const args::index_add& a, Out out) {
+  write_rows("index_add", a.self, a.dim, a.index, a.source, Write::add, a.alpha, out[0]);
+}
+Shapes shape_index_copy(const args::index_copy& a) { return write_shape("index_copy", a.self, a.dim, a.index, &a.source); }
+void kernel_index_copy(const args::index_copy& a, Out out) {
+  write_rows("index_copy", a.self, a.dim, a.index, a.source, Write::copy, 1, out[0]);
+}
+Shapes shape_index_fill_int_Scalar(const args::index_fill_int_Scalar& a) {
+  return write_shape("index_fill", a.self, a.dim, a.index, nullptr);
+}
+void kernel_index_fill_int_Scalar(const args::index_fill_int_Scalar& a, Out out) {
+  write_rows("index_fill", a.self, a.dim, a.index, Tensor(), Write::fill, a.value, out[0]);
+}
+Shapes shape_index_fill_int_Tensor(const args::index_fill_int_Tensor& a) {
+  if (a.value.dim() != 0)
+    failf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", a.value.dim());
+  return write_shape("index_fill", a.self, a.dim, a.index, nullptr);
+}
+void kernel_index_fill_int_Tensor(const args::index_fill_int_Tensor& a, Out out) {
+  write_rows("index_fill", a.self, a.dim, a.index, Tensor(), Write::fill, read_scalar(a.value), out[0]);
+}
+
+// ---- embedding ----
+
+Shapes shape_embedding(const args::embedding& a) {
+  if (a.weight.dim() != 2) fail("'weight' must be 2-D");
+  if (a.indices.dtype() != kLong && a.indices.dtype() != kInt)
+    failf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+          "torch.{}Tensor instead (while checking arguments for embedding)",
+          script_name(a.indices.dtype()));
+  Dims sizes(a.indices.sizes());
+  sizes.push_back(a.weight.sizes()[1]);
+  return {Shape(std::move(sizes), a.weight.dtype())};
+}
+void kernel_embedding(const args::embedding& a, Out out) {
+  Tensor weight = row_major(a.weight), index = index_values(a.indices);
+  const int64_t* p = index.data_ptr<int64_t>();
+  int64_t rows = weight.int_sizes()[0], bytes = weight.int_sizes()[1] * weight.element_size(), n = index.int_numel();
+  for (int64_t i = 0; i < n; ++i)
+    if (p[i] < 0 || p[i] >= rows) failf(ErrorKind::index, "index out of range in self: {} is not in a table of {} rows", p[i], rows);
+  const char* from = static_cast<const char*>(weight.data());
+  char* to = static_cast<char*>(out[0].data());
+  parallel_for(0, n, std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) std::memcpy(to + i * bytes, from + p[i] * bytes, static_cast<size_t>(bytes));
+  });
+}
+
+Shapes shape_embedding_dense_backward(const args::embedding_dense_backward& a) {
+  return {Shape(Dims{a.num_weights, a.grad_output.sizes().back()}, a.grad_output.dtype())};
+}
+void kernel_embedding_dense_backward(const args::embedding_dense_backward& a, Out out) {
+  Tensor grad = row_major(a.grad_output), index = index_values(a.indices);
+  const int64_t* p = index.data_ptr<int64_t>();
+  int64_t n = index.int_numel(), width = out[0].int_sizes()[1], rows = out[0].int_sizes()[0], padding = a.padding_idx.guard_int();
+  std::vector<int64_t> counts;
+  for (int64_t i = 0; i < n; ++i)
+    if (p[i] < 0 || p[i] >= rows) failf(ErrorKind::index, "embedding_dense_backward: index {} is not in a table of {} rows", p[i], rows);
+  if (a.scale_grad_by_freq) {
+    counts.assign(static_cast<size_t>(rows), 0);
+    for (int64_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(p[i])];
+  }
+  fill_elements(out[0], 0);
+  by_float_dtype("embedding_backward", out[0].dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using W = wide_t<T>;
+    const T* from = static_cast<const T*>(grad.data());
+    T* to = static_cast<T*>(out[0].data());
+    for (int64_t i = 0; i < n; ++i) {
+      if (p[i] == padding) continue;
+      W scale = counts.empty() ? W(1) : W(1) / static_cast<W>(counts[static_cast<size_t>(p[i])]);
+      for (int64_t k = 0; k < width; ++k)
+        to[p[i] * width + k] = static_cast<T>(static_cast<W>(to[p[i] * width + k]) + static_cast<W>(from[i * width + k]) * scale);
+    }
+  });
+}
+Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, SymInt padding_idx) {
+  Tensor rows = embedding(grad, indices);
+  if (surely_lt(padding_idx, 0)) return rows;
+  return masked_fill(rows, unsqueeze(indices == Operand(padding_idx), -1), 0);
+}
+
+// ---- one index per element ----
+
+namespace {
+
+void check_gather(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src) {
+  if (index.numel().is_int() && index.numel().as_int() == 0) return;
+  if (index.dtype() != kLong && index.dtype() != kInt) failf("{}(): Expected dtype int32/int64 for index", op);
+  int64_t n = std::max<int64_t>(self.dim(), 1), m = std::max<int64_t>(index.dim(), 1);
+  if (n != m) failf("Index tensor must have the same number of dimensions as {} tensor", src ? "self" : "input");
+  for (int64_t d = 0; d < self.dim() && d < index.dim(); ++d) {
+    if (d != dim && !surely_le(index.sizes()[d], self.sizes()[d]) && index.sizes()[d] > self.sizes()[d])
+      failf("Size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {}", d,
+            str(index.sizes()), str(self.sizes()), dim);
+    if (src && d < src->dim() && !surely_le(index.sizes()[d], src->sizes()[d]) && index.sizes()[d] > src->sizes()[d])
+      failf("Expected index {} to be no larger than self {} apart from dimension {} and to be no larger size than src {}",
+            str(index.sizes()), str(self.sizes()), dim, str(src->sizes()));
+  }
+  if (src && std::max<int64_t>(src->dim(), 1) != m) fail("Index tensor must have the same number of dimensions as src tensor");
+  if (src && src->dtype() != self.dtype()) failf("{}(): Expected self.dtype to be equal to src.dtype", op);
+}
+
+// f(offset into self's rows, offset into src or the result) for each index; self and src row-major.
+template <class F>
+void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other, F&& f) {
+  Tensor places = as_rows(index_values(index));
+  if (places.int_numel() == 0) return;
+  const int64_t* p = places.data_ptr<int64_t>();
+  SmallVector<int64_t, 6> strides(self.int_strides(), static_cast<size_t>(self.dim()));
+  int64_t step = strides[dim], size = self.int_sizes()[dim];
+  strides[dim] = 0;
+  Walk<2> walk(places.dim(), places.int_sizes());
+  walk.operand(0, strides.data());
+  walk.operand(1, other.int_strides());
+  for (int64_t i = 0; i < places.int_numel(); ++i, walk.next()) {
+    int64_t v = p[i];
+    if (v < 0 || v >= size)
+      failf(ErrorKind::index, "{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
+    f(walk.offset(0) + v * step, walk.offset(1));
+  }
+}
+
+Tensor fresh_copy(const Tensor& t) {
+  Tensor copy = make_tensor(t.sizes(), t.dtype());
+  copy_elements(t, copy);
+  return copy;
+}
+
+struct Reduction {
+  enum Kind { replace, sum, prod, amax, amin, mean } kind;
+};
+
+Reduction::Kind reduction(const char* op, std::string_view name, bool old_names) {
+  if (old_names) {
+    if (name == "add") return Reduction::sum;
+    if (name == "multiply") return Reduction::prod;
+    failf("reduce argument must be either add or multiply.");
+  }
+  if (name == "sum") return Reduction::sum;
+  if (name == "prod") return Reduction::prod;
+  if (name == "mean") return Reduction::mean;
+  if (name == "amax") return Reduction::amax;
+  if (name == "amin") return Reduction::amin;
+  failf("{}: reduce argument must be either sum, prod, mean, amax or amin, got {}", op, name);
+}
+
+template <class T>
+T reduce_two(Reduction::Kind kind, T a, T b) {
+  using W = wide_t<T>;
+  switch (kind) {
+    case Reduction::replace: return b;
+    case Reduction::prod:
+      if constexpr (std::is_same_v<T, bool>) return a && b;
+      else return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+    case Reduction::amax:
+    case Reduction::amin:
+      if constexpr (requires { a.real(); }) {
+        fail(ErrorKind::not_supported, "scatter_reduce: complex numbers have no order");
+      } else {
+        W x = static_cast<W>(a), y = static_cast<W>(b);
+        if (x != x) return a;
+        if (y != y) return b;
+        return kind == Reduction::amax ? (x < y ? b : a) : (y < x ? b : a);
+      }
+    default:
+      if constexpr (std::is_same_v<T, bool>) return a || b;
+      else return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+  }
+}
+
+// The neutral element of a reduction: what a place starts from that does not include itself.
+template <class T>
+T neutral(Reduction::Kind kind) {
+  if constexpr (requires(T t) { t.real(); }) {
+    return kind == Reduction::prod ? T(1) : T(0);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return kind == Reduction::prod || kind == Reduction::amin;
+  } else {
+    if (kind == Reduction::prod) return static_cast<T>(static_cast<wide_t<T>>(1));
+    using W = wide_t<T>;
+    constexpr bool real = std::numeric_limits<W>::has_infinity;
+    if (kind == Reduction::amax) return static_cast<T>(real ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::lowest());
+    if (kind == Reduction::amin) return static_cast<T>(real ? std::numeric_limits<W>::infinity() : std::numeric_limits<W>::max());
+    return static_cast<T>(static_cast<W>(0));
+  }
+}
+
+void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Reduction::Kind kind,
+                  bool include_self, const Tensor& result) {
+  Tensor out = as_rows(fresh_copy(self)), from = as_rows(src);
+  dim = wrap_dim(dim, out.dim());
+  by_dtype(op, self.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* to = static_cast<T*>(out.data());
+    const T* with = static_cast<const T*>(from.data());
+    std::vector<int64_t> counts;
+    if (kind == Reduction::mean) counts.assign(static_cast<size_t>(out.int_numel()), include_self ? 1 : 0);
+    if (!include_self) {
+      for_each_index(op, out, dim, index, from, [&](int64_t o, int64_t) { to[o] = neutral<T>(kind); });
+    }
+    for_each_index(op, out, dim, index, from, [&](int64_t o, int64_t s) {
+      to[o] = reduce_two<T>(kind, to[o], with[s]);
+      if (!counts.empty()) ++counts[static_cast<size_t>(o)];
+    });
+    for (size_t o = 0; o < counts.size(); ++o) {
+      if (counts[o] <= 1) continue;
+      if constexpr (std::is_same_v<T, bool>) continue;
+      else if constexpr (std::is_integral_v<T>) {
+        // Rounds down, as PyTorch divides integers here.
+        T n = static_cast<T>(counts[o]), q = static_cast<T>(to[o] / n);
+        to[o] = static_cast<T>(q - ((to[o] % n != 0 && (to[o] < 0)) ? 1 : 0));
+      } else {
+        using W = wide_t<T>;
+        to[o] = static_cast<T>(static_cast<W>(to[o]) / static_cast<W>(static_cast<float>(counts[o])));
+      }
+    }
+  });
+  copy_elements(self.dim() == 0 ? out.as_view({}, {}) : out, result);
+}
+Tensor number_like(const Tensor& index, const Scalar& value, DType dtype) {
+  Tensor one = tensor(value, {.dtype = dtype});
+  return one.as_view(Dims(index.sizes()), Dims(index.sizes().size(), SymInt(0)));
+}
+
+}  // namespace
+
+Shapes shape_gather(const args::gather& a) {
+  int64_t dim = wrap_dim(a.dim, a.self.dim());
+  check_gather("gather", a.self, dim, a.index, nullptr);
+  return {Shape(a.index.sizes(), a.self.dtype())};
+}
+void kernel_gather(const args::gather& a, Out out) {
+  if (out[0].int_numel() == 0) return;
+  Tensor self = as_rows(a.self), result = as_rows(out[0]);
+  int64_t dim = wrap_dim(a.dim, self.dim());
+  by_element_size(self.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(self.data());
+    T* to = static_cast<T*>(result.data());
+    for_each_index("gather", self, dim, a.index, result, [&](int64_t s, int64_t o) { to[o] = from[s]; });
+  });
+}
+Tensor body_take_along_dim(const args::take_along_dim& a) {
+  if (!a.dim) return gather(reshape(a.self, {-1}), 0, reshape(a.indices, {-1}));
+  int64_t dim = wrap_dim(*a.dim, a.self.dim());
+  if (a.self.dim() != a.indices.dim())
+    failf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for input, "
+          "and {} dimensions for indices",
+          a.self.dim(), a.indices.dim());
+  Dims s(a.self.sizes()), i(a.indices.sizes());
+  s[dim] = i[dim];
+  Dims common = broadcast_sizes(s, i), whole = common;
+  whole[dim] = a.self.sizes()[dim];
+  return gather(expand(a.self, whole), dim, expand(a.indices, common));
+}
+
+Shapes shape_scatter_src(const args::scatter_src& a) {
+  check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
+  return {like(a.self)};
+}
+void kernel_scatter_src(const args::scatter_src& a, Out out) {
+  scatter_into("scatter", a.self, a.dim, a.index, a.src, Reduction::replace, true, out[0]);
+}
+Shapes shape_scatter_value(const args::scatter_value& a) {
+  check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, nullptr);
+  return {like(a.self)};
+}
+void kernel_scatter_value(const args::scatter_value& a, Out out) {
+  scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()), Reduction::replace, true, out[0]);
+}
+Shapes shape_scatter_reduce(const args::scatter_reduce& a) {
+  check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
+  reduction("scatter", a.reduce, true);
+  return {like(a.self)};
+}
+void kernel_scatter_reduce(const args::scatter_reduce& a, Out out) {
+  scatter_into("scatter", a.self, a.dim, a.index, a.src, reduction("scatter", a.reduce, true), true, out[0]);
+}
+Shapes shape_scatter_value_reduce(const args::scatter_value_reduce& a) {
+  check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, nullptr);
+  reduction("scatter", a.reduce, true);
+  return {like(a.self)};
+}
+void kernel_scatter_value_reduce(const args::scatter_value_reduce& a, Out out) {
+  scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()), reduction("scatter", a.reduce, true),
+               true, out[0]);
+}
+Shapes shape_scatter_add(const args::scatter_add& a) {
+  check_gather("scatter_add", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
+  return {like(a.self)};
+}
+void kernel_scatter_add(const args::scatter_add& a, Out out) {
+  scatter_into("scatter_add", a.self, a.dim, a.index, a.src, Reduction::sum, true, out[0]);
+}
+Shapes shape_scatter_reduce_two(const args::scatter_reduce_two& a) {
+  check_gather("scatter_reduce", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
+  reduction("scatter_reduce", a.reduce, false);
+  return {like(a.self)};
+}
+void kernel_scatter_reduce_two(const args::scatter_reduce_two& a, Out out) {
+  scatter_into("scatter_reduce", a.self, a.dim, a.index, a.src, reduction("scatter_reduce", a.reduce, false), a.include_self, out[0]);
+}
+
+std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
+                                                   const Tensor& src, std::string_view reduce, bool include_self,
+                                                   const Tensor& result) {
+  Tensor grad_self, grad_src;
+  auto part = [&](const Tensor& t) { return gather(t, dim, index); };
+  if (reduce == "sum") {
+    grad_self = grad;
+    grad_src = part(grad);
+  } else if (reduce == "mean") {
+    Tensor ones = ones_like(src), count = include_self ? ones_like(self) : zeros_like(self);
+    count = scatter_add(count, dim, index, ones);
+    count = masked_fill(count, count == 0, 1);
+    grad_self = grad / count;
+    grad_src = part(grad) / part(count);
+  } else if (reduce == "prod") {
+    // The product of the others: result over the factor, and where factors are zero counted by hand.
+    Tensor start = include_self ? self : scatter(self, dim, index, 1);
+    Tensor zero_self = start == 0, zero_src = src == 0;
+    Tensor zeros_in = scatter_add(to(zero_self, self.dtype()), dim, index, to(zero_src, self.dtype()));
+    Tensor rest = scatter_reduce(masked_fill(start, zero_self, 1), dim, index, masked_fill(src, zero_src, 1), "prod", true);
+    Tensor none = zeros_in == 0, one = zeros_in == 1;
+    Tensor others_self = where(none, result / masked_fill(start, zero_self, 1), where(logical_and(one, zero_self), rest, 0));
+    grad_self = grad * others_self;
+    Tensor none_at = part(to(none, kFloat)) != 0, one_at = part(to(one, kFloat)) != 0;
+    Tensor others_src = where(none_at, part(result) / masked_fill(src, zero_src, 1), where(logical_and(one_at, zero_src), part(rest), 0));
+    grad_src = part(grad) * others_src;
+  } else {
+    Tensor value = part(result), self_is = to(self == result, grad.dtype()), src_is = to(src == value, grad.dtype());
+    Tensor count = scatter_add(include_self ? self_is : scatter(self_is, dim, index, 0), dim, index, src_is);
+    Tensor shared = grad / masked_fill(count, count == 0, 1);
+    grad_self = self_is * shared;
+    grad_src = src_is * part(shared);
+  }
+  if (!include_self) grad_self = scatter(grad_self, dim, index, 0);
+  return {grad_self, grad_src};
+}
+
+}  // namespace tern

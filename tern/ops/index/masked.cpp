@@ -1,0 +1,164 @@
+// Masks: filling, selecting, and the places of nonzero elements.
+#include <algorithm>
+
+#include "tern/dispatch/pointwise.h"
+#include "tern/ops.h"
+#include "tern/ops/elements.h"
+#include "tern/ops/formulas.h"
+#include "tern/ops/index/indices.h"
+#include "tern/ops/masked.args.h"
+#include "tern/ops/view/geometry.h"
+
+namespace tern {
+namespace {
+
+void check_mask(const char* op, const Tensor& mask) {
+  if (mask.dtype() != kBool) failf("{}: only supports boolean masks, but got mask with dtype {}", op, script_name(mask.dtype()));
+}
+Shapes masked_shape(const char* op, const Tensor& self, const Tensor& mask) {
+  check_mask(op, mask);
+  Dims sizes = broadcast_sizes(self.sizes(), mask.sizes());
+  bool same = static_cast<int64_t>(sizes.size()) == self.dim();
+  for (size_t d = 0; same && d < sizes.size(); ++d) same = surely_eq(sizes[d], self.sizes()[d]);
+  Shape s = same ? like(self) : Shape(sizes, self.dtype());
+  return {s};
+}
+void fill_masked(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out) {
+  if (self.dtype() != kBool && !is_complex(self.dtype()) && value.is_complex())
+    failf("value cannot be converted to type {} without overflow", script_name(self.dtype()));
+  copy_elements(self, out);
+  if (out.int_numel() == 0) return;
+  Tensor one = tensor(value, {.dtype = self.dtype()}), where = expand_view(mask, out.sizes());
+  by_element_size(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T v = *static_cast<const T*>(one.data());
+    T* to = static_cast<T*>(out.data());
+    const bool* m = static_cast<const bool*>(where.data());
+    parallel_for(0, out.int_numel(), 32768, [&](int64_t begin, int64_t end) {
+      if (where.is_contiguous() && out.is_contiguous()) {
+        for (int64_t i = begin; i < end; ++i)
+          if (m[i]) to[i] = v;
+        return;
+      }
+      Walk<2> walk(out.dim(), out.int_sizes());
+      walk.operand(0, where.int_strides());
+      walk.operand(1, out.int_strides());
+      walk.seek(begin);
+      for (int64_t i = begin; i < end; ++i, walk.next())
+        if (m[walk.offset(0)]) to[walk.offset(1)] = v;
+    });
+  });
+}
+
+}  // namespace
+
+Shapes shape_masked_fill_Scalar(const args::masked_fill_Scalar& a) { return masked_shape("masked_fill_", a.self, a.mask); }
+void kernel_masked_fill_Scalar(const args::masked_fill_Scalar& a, Out out) { fill_masked(a.self, a.mask, a.value, out[0]); }
+Tensor body_masked_fill_Scalar(const args::masked_fill_Scalar& a) {
+  check_mask("masked_fill_", a.mask);
+  return where(a.mask, scalar_tensor(a.value, a.self.dtype(), {}, a.self.device()), a.self);
+}
+Shapes shape_masked_fill_Tensor(const args::masked_fill_Tensor& a) {
+  if (a.value.dim() != 0)
+    failf("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", a.value.dim());
+  return masked_shape("masked_fill_", a.self, a.mask);
+}
+void kernel_masked_fill_Tensor(const args::masked_fill_Tensor& a, Out out) {
+  fill_masked(a.self, a.mask, read_scalar(a.value), out[0]);
+}
+Tensor body_masked_fill_Tensor(const args::masked_fill_Tensor& a) {
+  check_mask("masked_fill_", a.mask);
+  return where(a.mask, to(a.value, a.self.dtype()), a.self);
+}
+
+Tensor nonzero_positions(const Tensor& t) {
+  Tensor truth = row_major(t, kBool);
+  const bool* p = static_cast<const bool*>(truth.data());
+  int64_t n = truth.int_numel(), dims = t.dim(), count = std::count(p, p + n, true);
+  Tensor out = make_tensor({SymInt(count), SymInt(dims)}, kLong);
+  int64_t* to = out.data_ptr<int64_t>();
+  for (int64_t i = 0; i < n; ++i) {
+    if (!p[i]) continue;
+    int64_t rest = i;
+    for (int64_t d = dims; d-- > 0;) {
+      to[d] = rest % t.int_sizes()[d];
+      rest /= t.int_sizes()[d];
+    }
+    to += dims;
+  }
+  return out;
+}
+Tensor kernel_nonzero(const args::nonzero& a) { return nonzero_positions(a.self); }
+Shapes shape_nonzero(const args::nonzero& a) {
+  return {Shape(Dims{unknown_size("nonzero", a.self), SymInt(a.self.dim())}, kLong)};
+}
+std::vector<Tensor> body_nonzero_numpy(const args::nonzero_numpy& a) {
+  Tensor self = a.self.dim() == 0 ? unsqueeze(a.self, 0) : a.self;
+  return unbind(nonzero(self), 1);
+}
+
+Tensor kernel_masked_select(const args::masked_select& a) {
+  check_mask("masked_select", a.mask);
+  Dims sizes = broadcast_sizes(a.self.sizes(), a.mask.sizes());
+  Tensor self = row_major(expand_view(a.self, sizes)), mask = row_major(expand_view(a.mask, sizes));
+  const bool* m = static_cast<const bool*>(mask.data());
+  int64_t n = mask.int_numel();
+  Tensor out = make_tensor({SymInt(std::count(m, m + n, true))}, self.dtype());
+  by_element_size(self.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(self.data());
+    T* to = static_cast<T*>(out.data());
+    for (int64_t i = 0; i < n; ++i)
+      if (m[i]) *to++ = from[i];
+  });
+  return out;
+}
+Shapes shape_masked_select(const args::masked_select& a) {
+  check_mask("masked_select", a.mask);
+  broadcast_sizes(a.self.sizes(), a.mask.sizes());
+  return {Shape(Dims{unknown_size("masked_select", a.mask)}, a.self.dtype())};
+}
+Tensor masked_select_backward(const Tensor& grad, Span<const SymInt> sizes, const Tensor& mask) {
+  Dims common = broadcast_sizes(sizes, mask.sizes());
+  Tensor spread = masked_scatter(zeros(common, grad.dtype(), {}, grad.device()), expand(mask, common), grad);
+  return sum_to(spread, sizes);
+}
+
+Shapes shape_masked_scatter(const args::masked_scatter& a) {
+  if (a.self.dtype() != a.source.dtype())
+    failf("masked_scatter: expected self and source to have same dtypes but got {} and {}", script_name(a.self.dtype()),
+          script_name(a.source.dtype()));
+  return masked_shape("masked_scatter_", a.self, a.mask);
+}
+void kernel_masked_scatter(const args::masked_scatter& a, Out out) {
+  copy_elements(a.self, out[0]);
+  Tensor mask = row_major(expand_view(a.mask, out[0].sizes())), source = row_major(a.source);
+  const bool* m = static_cast<const bool*>(mask.data());
+  int64_t n = mask.int_numel(), count = std::count(m, m + n, true);
+  if (count > source.int_numel()) failf("Number of elements of source < number of ones in mask");
+  by_element_size(out[0].dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(source.data());
+    T* to = static_cast<T*>(out[0].data());
+    Walk<1> walk(out[0].dim(), out[0].int_sizes());
+    walk.operand(0, out[0].int_strides());
+    for (int64_t i = 0; i < n; ++i, walk.next())
+      if (m[i]) to[walk.offset(0)] = *from++;
+  });
+}
+Shapes shape_masked_scatter_backward(const args::masked_scatter_backward& a) { return {Shape(a.sizes, a.grad_output.dtype())}; }
+void kernel_masked_scatter_backward(const args::masked_scatter_backward& a, Out out) {
+  fill_elements(out[0], 0);
+  Dims sizes = broadcast_sizes(a.grad_output.sizes(), a.mask.sizes());
+  Tensor grad = row_major(expand_view(a.grad_output, sizes)), mask = row_major(expand_view(a.mask, sizes));
+  const bool* m = static_cast<const bool*>(mask.data());
+  by_element_size(out[0].dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(grad.data());
+    T *to = static_cast<T*>(out[0].data()), *end = to + out[0].int_numel();
+    for (int64_t i = 0; i < mask.int_numel() && to != end; ++i)
+      if (m[i]) *to++ = from[i];
+  });
+}
+
+}  // namespace tern

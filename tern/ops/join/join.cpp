@@ -1,0 +1,151 @@
+// Concatenation and stacking.
+#include "tern/dispatch/pointwise.h"
+#include "tern/ops.h"
+#include "tern/ops/elements.h"
+#include "tern/ops/formulas.h"
+#include "tern/ops/join.args.h"
+#include "tern/ops/view/geometry.h"
+
+namespace tern {
+namespace {
+
+// PyTorch's leftover from before empty shapes: a tensor of size [0] joins anything and adds nothing.
+bool is_skipped(const Tensor& t) { return t.dim() == 1 && surely_eq(t.sizes()[0], 0); }
+
+
+}  // namespace
+
+Shapes shape_cat(const args::cat& a) {
+  if (a.tensors.empty()) fail("torch.cat(): expected a non-empty list of Tensors");
+  const Tensor* first = nullptr;
+  int64_t position = 0;
+  for (const Tensor& t : a.tensors) {
+    if (!t.defined()) failf("torch.cat(): tensor number {} in the list is undefined", position);
+    if (t.dim() == 0) failf("zero-dimensional tensor (at position {}) cannot be concatenated", position);
+    if (!first && !is_skipped(t)) first = &t;
+    ++position;
+  }
+  DType dtype = result_type(a.tensors);
+  if (!first) {
+    wrap_dim(a.dim, 1);
+    return {Shape(Dims{SymInt(0)}, dtype)};
+  }
+  int64_t dim = wrap_dim(a.dim, first->dim());
+  Dims sizes(first->sizes());
+  sizes[dim] = 0;
+  position = 0;
+  bool channels_last = true;
+  for (const Tensor& t : a.tensors) {
+    int64_t at = position++;
+    if (is_skipped(t)) continue;
+    if (t.dim() != first->dim())
+      failf("Tensors must have same number of dimensions: got {} and {}", first->dim(), t.dim());
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      if (d == dim) continue;
+      if (!require_eq(t.sizes()[d], sizes[d]))
+        failf("Sizes of tensors must match except in dimension {}. Expected size {} but got size {} for tensor number {} in "
+              "the list.",
+              dim, first->sizes()[d].str(), t.sizes()[d].str(), at);
+      // A concrete size says more than a symbol that was just required to equal it.
+      if (t.sizes()[d].is_int()) sizes[d] = t.sizes()[d];
+    }
+    sizes[dim] = sizes[dim] + t.sizes()[dim];
+    channels_last &= t.dim() == 4 && !t.is_contiguous() && t.is_contiguous(MemoryFormat::channels_last);
+  }
+  Shape s(sizes, dtype);
+  if (channels_last) s.strides = channels_last_strides(sizes);
+  return {s};
+}
+void kernel_cat(const args::cat& a, Out out) {
+  if (out[0].int_numel() == 0) return;
+  int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;
+  for (const Tensor& t : a.tensors) {
+    if (is_skipped(t)) continue;
+    int64_t n = t.int_sizes()[dim];
+    copy_elements(t, slice_view(out[0], dim, at, at + n, 1));
+    at += n;
+  }
+}
+
+std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim) {
+  std::vector<Tensor> grads;
+  dim = wrap_dim(dim, grad.dim());
+  SymInt at = 0;
+  for (const Tensor& t : tensors) {
+    if (is_skipped(t) && grad.dim() != 1) {
+      grads.push_back(zeros({0}, grad.dtype(), {}, grad.device()));
+      continue;
+    }
+    SymInt n = t.sizes()[dim];
+    grads.push_back(narrow(grad, dim, at, n));
+    at = at + n;
+  }
+  return grads;
+}
+
+Shapes shape_stack(const args::stack& a) {
+  if (a.tensors.empty()) fail("stack expects a non-empty TensorList");
+  const Tensor& first = a.tensors[0];
+  int64_t dim = wrap_dim(a.dim, first.dim() + 1), position = 0;
+  for (const Tensor& t : a.tensors) {
+    bool same = t.dim() == first.dim();
+    for (int64_t d = 0; same && d < t.dim(); ++d) same = require_eq(t.sizes()[d], first.sizes()[d]);
+    if (!same)
+      failf("stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", str(first.sizes()),
+            str(t.sizes()), position);
+    ++position;
+  }
+  Dims sizes(first.sizes());
+  sizes.insert(static_cast<size_t>(dim), SymInt(a.tensors.size()));
+  return {Shape(std::move(sizes), result_type(a.tensors))};
+}
+void kernel_stack(const args::stack& a, Out out) {
+  int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;
+  if (out[0].int_numel() == 0) return;
+  for (const Tensor& t : a.tensors) copy_elements(t, select_view(out[0], dim, at++));
+}
+Tensor body_stack(const args::stack& a) {
+  shape_stack(a);
+  int64_t dim = wrap_dim(a.dim, a.tensors[0].dim() + 1);
+  std::vector<Tensor> parts;
+  for (const Tensor& t : a.tensors) parts.push_back(unsqueeze(t, dim));
+  return cat(parts, dim);
+}
+
+namespace {
+template <class F>
+std::vector<Tensor> each(Span<const Tensor> tensors, F&& f) {
+  std::vector<Tensor> list;
+  for (const Tensor& t : tensors) list.push_back(f(t));
+  return list;
+}
+}  // namespace
+
+Tensor body_hstack(const args::hstack& a) {
+  if (a.tensors.empty()) fail("hstack expects a non-empty TensorList");
+  std::vector<Tensor> list = each(a.tensors, [](const Tensor& t) { return atleast_1d(t); });
+  return cat(list, list[0].dim() == 1 ? 0 : 1);
+}
+Tensor body_vstack(const args::vstack& a) {
+  if (a.tensors.empty()) fail("vstack expects a non-empty TensorList");
+  return cat(each(a.tensors, [](const Tensor& t) { return atleast_2d(t); }), 0);
+}
+Tensor body_dstack(const args::dstack& a) {
+  if (a.tensors.empty()) fail("dstack expects a non-empty TensorList");
+  return cat(each(a.tensors, [](const Tensor& t) { return atleast_3d(t); }), 2);
+}
+Tensor body_column_stack(const args::column_stack& a) {
+  if (a.tensors.empty()) fail("column_stack expects a non-empty TensorList");
+  return hstack(each(a.tensors, [](const Tensor& t) { return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t; }));
+}
+Tensor body_atleast_2d(const args::atleast_2d& a) {
+  if (a.self.dim() == 0) return reshape(a.self, {1, 1});
+  return a.self.dim() == 1 ? unsqueeze(a.self, 0) : a.self;
+}
+Tensor body_atleast_3d(const args::atleast_3d& a) {
+  if (a.self.dim() == 0) return reshape(a.self, {1, 1, 1});
+  if (a.self.dim() == 1) return unsqueeze(unsqueeze(a.self, 0), -1);
+  return a.self.dim() == 2 ? unsqueeze(a.self, -1) : a.self;
+}
+
+}  // namespace tern
