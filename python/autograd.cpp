@@ -236,7 +236,7 @@ void bind_autograd(nb::module_& m) {
   m.def("_apply_function", &apply_function);
   nb::class_<NodeObject>(m, "Node")
       .def("name", [](const NodeObject& n) { return n.node->name(); })
-      .def("__repr__", [](const NodeObject& n) { return fmt::format("<{} object at {}>", n.node->name(), fmt::ptr(n.node.get())); })
+      .def("__repr__", [](const NodeObject& n) { return fmt::format("<{} object at {:#x}>", n.node->name(), reinterpret_cast<uintptr_t>(n.node.get())); })
       .def("__eq__", [](const NodeObject& a, const NodeObject& b) { return a.node == b.node; })
       .def("__hash__", [](const NodeObject& n) { return reinterpret_cast<intptr_t>(n.node.get()); })
       .def_prop_ro("next_functions", [](const NodeObject& n) {

@@ -1,12 +1,12 @@
 // Operators as Python objects: a packet (tern.add), one overload of it (tern.ops.aten.add.Tensor), a method (x.add). None is bound by
 // hand: a call parses its arguments from the schema.
-#include <structmember.h>
-
 #include <mutex>
 #include <unordered_map>
 
 #include "python/objects.h"
 #include "tern/base/format.h"
+
+#include <structmember.h>  // needs Python.h first
 
 namespace tern::python {
 
@@ -93,7 +93,6 @@ PyObject* result_class(const Overload& overload) {
 PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
   const Op& op = *overload.op;
   size_t n = overload.schema->returns.size();
-  SmallVector<uint64_t, 1> unused;
   Value one;
   std::vector<Value> many;
   Value* results = &one;
@@ -334,7 +333,7 @@ PyGetSetDef overload_getset[] = {
        const Op& op = *op_object(o)->overload->op;
        return Py_NewRef(op.grad || op.is(op_composite) || (op.functional && op.functional->grad) ? Py_True : Py_False);
      },
-     nullptr, nullptr, "Whether there is a gradient formula, or a body whose operators have."},
+     nullptr, "Whether there is a gradient formula, or a body whose operators have.", nullptr},
     {"is_random", [](PyObject* o, void*) { return Py_NewRef(op_object(o)->overload->op->is(op_random) ? Py_True : Py_False); }, nullptr,
      nullptr, nullptr},
     {"is_composite", [](PyObject* o, void*) { return Py_NewRef(op_object(o)->overload->op->is(op_composite) ? Py_True : Py_False); },

@@ -1,12 +1,12 @@
 // Python's Tensor: what a tensor is, Python's operators on it, and the numbers that come out of it. Everything an operator computes is
 // a method that operators.cpp adds from the table.
-#include <structmember.h>
-
 #include <algorithm>
 
 #include "python/objects.h"
 #include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
+
+#include <structmember.h>  // needs Python.h first
 
 namespace tern::python {
 

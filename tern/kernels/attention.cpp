@@ -60,7 +60,8 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
   parallel_for(0, s.batch * s.heads * blocks, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> scores(kQueries * kKeys), sums(kQueries), tops(kQueries);
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t b = task / (s.heads * blocks), h = task / blocks % s.heads, first = task % blocks * kQueries;
+      const int64_t b = task / (s.heads * blocks), h = task / blocks % s.heads,
+                    first = task % blocks * kQueries;
       const int64_t rows = std::min(kQueries, s.queries - first);
       const float* qb = q + b * s.q_strides[0] + h * s.q_strides[1] + first * s.q_strides[2];
       const float* kb = k + b * s.k_strides[0] + h * s.k_strides[1];
@@ -70,7 +71,8 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
       std::fill(sums.begin(), sums.end(), 0.0f);
       std::fill(tops.begin(), tops.end(), -inf);
       for (int64_t r = 0; r < rows; ++r) std::fill_n(yb + r * s.y_strides[2], s.value_width, 0.0f);
-      const int64_t keys = s.causal ? std::min(s.keys, first + rows) : s.keys;  // later ones are seen by no row
+      const int64_t keys =
+          s.causal ? std::min(s.keys, first + rows) : s.keys;  // later ones are seen by no row
       for (int64_t start = 0; start < keys; start += kKeys) {
         const int64_t n = std::min(kKeys, keys - start);
         gemm(DType::float32, false, true, rows, n, s.width, static_cast<double>(s.scale), qb, s.q_strides[2],
@@ -97,8 +99,8 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
           if (keep != 1.0f)
             for (int64_t e = 0; e < s.value_width; ++e) out[e] *= keep;
         }
-        gemm(DType::float32, false, false, rows, s.value_width, n, 1, scores.data(), kKeys, vb + start * s.v_strides[2],
-             s.v_strides[2], 1, yb, s.y_strides[2]);
+        gemm(DType::float32, false, false, rows, s.value_width, n, 1, scores.data(), kKeys,
+             vb + start * s.v_strides[2], s.v_strides[2], 1, yb, s.y_strides[2]);
       }
       for (int64_t r = 0; r < rows; ++r) {
         float* out = yb + r * s.y_strides[2];

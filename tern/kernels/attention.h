@@ -8,10 +8,10 @@ namespace tern::kernels {
 struct AttentionShape {
   int64_t batch, heads, queries, keys, width, value_width;
   int64_t q_strides[3], k_strides[3], v_strides[3], y_strides[3];
-  float scale;          // usually 1 / sqrt(width)
-  bool causal = false;  // query i sees keys 0..i
-  const float* mask = nullptr;      // added to the scores
-  const bool* bool_mask = nullptr;  // true: the key is seen; at most one of the two masks
+  float scale;                             // usually 1 / sqrt(width)
+  bool causal = false;                     // query i sees keys 0..i
+  const float* mask = nullptr;             // added to the scores
+  const bool* bool_mask = nullptr;         // true: the key is seen; at most one of the two masks
   int64_t mask_strides[4] = {0, 0, 0, 0};  // over [batch, head, query, key]; 0 repeats
 };
 

@@ -25,7 +25,8 @@ HWY_ATTR void vector1(const void* const* in, void* const* out, int64_t n, const 
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(op(hn::LoadU(df, a + i)), df, r + i);
   if (i < n) {
-    float tail[hn::MaxLanes(df)] = {};
+    float tail[hn::MaxLanes(df)];
+    hn::StoreU(all(1), df, tail);  // a number in the fast range of every function
     std::memcpy(tail, a + i, (n - i) * sizeof(float));
     hn::StoreU(op(hn::LoadU(df, tail)), df, tail);
     std::memcpy(r + i, tail, (n - i) * sizeof(float));

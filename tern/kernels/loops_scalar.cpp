@@ -294,7 +294,7 @@ struct GeluTanhBackward {
 struct LogSigmoid {
   template <Float T>
   T operator()(T x) const {
-    return (x < 0 ? x : x - x) - std::log1p(std::exp(-std::abs(x)));
+    return (x < 0 ? x : T(0)) - std::log1p(std::exp(-std::abs(x)));
   }
 };
 struct LogSigmoidBackward {

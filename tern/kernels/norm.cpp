@@ -1,4 +1,5 @@
-// All of these are made of four loops over lines of the compute type: moments, two dot products, and an affine map.
+// All of these are made of four loops over lines of the compute type: moments, two dot products, and an
+// affine map.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tern/kernels/norm.cpp"
 #include "tern/kernels/targets.h"
@@ -122,8 +123,10 @@ namespace {
 
 template <class T>
 const LineLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, double>) return *HWY_DYNAMIC_DISPATCH(double_line_loops)();
-  else return *HWY_DYNAMIC_DISPATCH(float_line_loops)();
+  if constexpr (std::is_same_v<T, double>)
+    return *HWY_DYNAMIC_DISPATCH(double_line_loops)();
+  else
+    return *HWY_DYNAMIC_DISPATCH(float_line_loops)();
 }
 
 // A contiguous array of `type` seen as lines of T.
@@ -148,7 +151,8 @@ struct Lines {
     return buffer.data();
   }
   void put(int64_t at, int64_t n, const T* from) const {
-    if (type != dtype_of<T>) find_cast(dtype_of<T>, type)(from, 1, static_cast<char*>(const_cast<void*>(data)) + at * width, 1, n);
+    if (type != dtype_of<T>)
+      find_cast(dtype_of<T>, type)(from, 1, static_cast<char*>(const_cast<void*>(data)) + at * width, 1, n);
   }
 };
 
@@ -156,21 +160,23 @@ template <class F>
 void by_compute(DType type, const char* what, F f) {
   if (type == kDouble) return f(double{});
   if (compute_dtype(type) == kFloat && !is_float8(type)) return f(float{});
-  failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what, name(type));
+  failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what,
+        name(type));
 }
 
 int64_t grain(int64_t n) { return std::max<int64_t>(1, 16384 / (n + 1)); }
 
 // Sums over rows, in parallel over columns: gw and gb of layer_norm.
 template <class T>
-void parameter_gradients(int64_t rows, int64_t n, const Lines<T>& g, const Lines<T>& x, const T* mean, const T* rstd, DType type,
-                         void* grad_weight, void* grad_bias) {
+void parameter_gradients(int64_t rows, int64_t n, const Lines<T>& g, const Lines<T>& x, const T* mean,
+                         const T* rstd, DType type, void* grad_weight, void* grad_bias) {
   parallel_for(0, n, std::max<int64_t>(64, 32768 / (rows + 1)), [&](int64_t begin, int64_t end) {
     const int64_t m = end - begin;
     std::vector<double> gw(static_cast<size_t>(m)), gb(gw);
     std::vector<T> a, b;
     for (int64_t r = 0; r < rows; ++r)
-      loops<T>().collect(gw.data(), gb.data(), g.get(r * n + begin, m, a), x.get(r * n + begin, m, b), mean[r], rstd[r], m);
+      loops<T>().collect(gw.data(), gb.data(), g.get(r * n + begin, m, a), x.get(r * n + begin, m, b),
+                         mean[r], rstd[r], m);
     const int64_t offset = begin * element_size(type);
     if (grad_weight) find_cast(kDouble, type)(gw.data(), 1, static_cast<char*>(grad_weight) + offset, 1, m);
     if (grad_bias) find_cast(kDouble, type)(gb.data(), 1, static_cast<char*>(grad_bias) + offset, 1, m);
@@ -186,8 +192,8 @@ std::vector<T> parameter(DType type, const void* data, int64_t n, double absent)
 
 }  // namespace
 
-void layer_norm(DType type, int64_t rows, int64_t n, const void* x, const void* weight, const void* bias, double eps, void* y,
-                void* mean, void* rstd) {
+void layer_norm(DType type, int64_t rows, int64_t n, const void* x, const void* weight, const void* bias,
+                double eps, void* y, void* mean, void* rstd) {
   by_compute(type, "layer_norm", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> in{type, x}, out{type, y};
@@ -211,7 +217,8 @@ void layer_norm(DType type, int64_t rows, int64_t n, const void* x, const void* 
   });
 }
 
-void rms_norm(DType type, int64_t rows, int64_t n, const void* x, const void* weight, double eps, void* y, void* rstd) {
+void rms_norm(DType type, int64_t rows, int64_t n, const void* x, const void* weight, double eps, void* y,
+              void* rstd) {
   by_compute(type, "rms_norm", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> in{type, x}, out{type, y};
@@ -232,8 +239,9 @@ void rms_norm(DType type, int64_t rows, int64_t n, const void* x, const void* we
   });
 }
 
-void layer_norm_backward(DType type, int64_t rows, int64_t n, const void* grad_y, const void* x, const void* mean, const void* rstd,
-                         const void* weight, void* grad_x, void* grad_weight, void* grad_bias) {
+void layer_norm_backward(DType type, int64_t rows, int64_t n, const void* grad_y, const void* x,
+                         const void* mean, const void* rstd, const void* weight, void* grad_x,
+                         void* grad_weight, void* grad_bias) {
   by_compute(type, "layer_norm_backward", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> g{type, grad_y}, in{type, x}, out{type, grad_x};
@@ -250,23 +258,26 @@ void layer_norm_backward(DType type, int64_t rows, int64_t n, const void* grad_y
             gr = weighted.data();
           }
           const double m = means[r], s = rstds[r], count = static_cast<double>(n);
-          const double total = l.sum(gr, n), along = (l.dot(gr, xr, n) - total * m) * s;  // sum of g and of g * xhat
+          const double total = l.sum(gr, n),
+                       along = (l.dot(gr, xr, n) - total * m) * s;  // sum of g and of g * xhat
           const double slope = -along * s * s / count, level = -slope * m - total * s / count;
           T* o = out.target(r * n, n, to);
           l.combine(o, gr, static_cast<T>(s), xr, static_cast<T>(slope), static_cast<T>(level), n);
           out.put(r * n, n, o);
         }
       });
-    if (grad_weight || grad_bias) parameter_gradients<T>(rows, n, g, in, means, rstds, type, grad_weight, grad_bias);
+    if (grad_weight || grad_bias)
+      parameter_gradients<T>(rows, n, g, in, means, rstds, type, grad_weight, grad_bias);
   });
 }
 
-void group_norm(DType type, int64_t batch, int64_t channels, int64_t inner, int64_t groups, const void* x, const void* weight,
-                const void* bias, double eps, void* y, void* mean, void* rstd) {
+void group_norm(DType type, int64_t batch, int64_t channels, int64_t inner, int64_t groups, const void* x,
+                const void* weight, const void* bias, double eps, void* y, void* mean, void* rstd) {
   by_compute(type, "group_norm", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> in{type, x}, out{type, y};
-    const std::vector<T> w = parameter<T>(type, weight, channels, 1), b = parameter<T>(type, bias, channels, 0);
+    const std::vector<T> w = parameter<T>(type, weight, channels, 1),
+                         b = parameter<T>(type, bias, channels, 0);
     const int64_t per = channels / groups, n = per * inner;
     parallel_for(0, batch * groups, grain(n), [&](int64_t begin, int64_t end) {
       std::vector<T> from, to;
@@ -278,7 +289,8 @@ void group_norm(DType type, int64_t batch, int64_t channels, int64_t inner, int6
         for (int64_t c = 0; c < per; ++c) {
           const int64_t channel = r % groups * per + c;
           const double scale = s * w[channel];
-          l.affine(o + c * inner, a + c * inner, static_cast<T>(scale), static_cast<T>(b[channel] - m * scale), inner);
+          l.affine(o + c * inner, a + c * inner, static_cast<T>(scale),
+                   static_cast<T>(b[channel] - m * scale), inner);
         }
         out.put(r * n, n, o);
         if (mean) static_cast<T*>(mean)[r] = static_cast<T>(m);
@@ -288,9 +300,9 @@ void group_norm(DType type, int64_t batch, int64_t channels, int64_t inner, int6
   });
 }
 
-void group_norm_backward(DType type, int64_t batch, int64_t channels, int64_t inner, int64_t groups, const void* grad_y,
-                         const void* x, const void* mean, const void* rstd, const void* weight, void* grad_x, void* grad_weight,
-                         void* grad_bias) {
+void group_norm_backward(DType type, int64_t batch, int64_t channels, int64_t inner, int64_t groups,
+                         const void* grad_y, const void* x, const void* mean, const void* rstd,
+                         const void* weight, void* grad_x, void* grad_weight, void* grad_bias) {
   by_compute(type, "group_norm_backward", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> g{type, grad_y}, in{type, x}, out{type, grad_x};
@@ -312,11 +324,12 @@ void group_norm_backward(DType type, int64_t batch, int64_t channels, int64_t in
           along += (b - a * m) * s * w[r % groups * per + c];
         }
         if (!grad_x) continue;
-        const double slope = -along * s * s / static_cast<double>(n), level = -slope * m - total * s / static_cast<double>(n);
+        const double slope = -along * s * s / static_cast<double>(n),
+                     level = -slope * m - total * s / static_cast<double>(n);
         T* o = out.target(r * n, n, to);
         for (int64_t c = 0; c < per; ++c)
-          l.combine(o + c * inner, gr + c * inner, static_cast<T>(s * w[r % groups * per + c]), xr + c * inner,
-                    static_cast<T>(slope), static_cast<T>(level), inner);
+          l.combine(o + c * inner, gr + c * inner, static_cast<T>(s * w[r % groups * per + c]),
+                    xr + c * inner, static_cast<T>(slope), static_cast<T>(level), inner);
         out.put(r * n, n, o);
       }
     });
@@ -330,7 +343,8 @@ void group_norm_backward(DType type, int64_t batch, int64_t channels, int64_t in
   });
 }
 
-void batch_norm_stats(DType type, int64_t batch, int64_t channels, int64_t inner, const void* x, void* mean, void* var) {
+void batch_norm_stats(DType type, int64_t batch, int64_t channels, int64_t inner, const void* x, void* mean,
+                      void* var) {
   by_compute(type, "batch_norm", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> in{type, x};
@@ -348,16 +362,19 @@ void batch_norm_stats(DType type, int64_t batch, int64_t channels, int64_t inner
         const T* a = in.get(b * row, row, buffer);
         for (int64_t i = 0; i < row; ++i) v[i / inner] += (a[i] - m[i / inner]) * (a[i] - m[i / inner]);
       }
-      for (int64_t c = 0; c < channels; ++c) static_cast<T*>(mean)[c] = static_cast<T>(m[c]), static_cast<T*>(var)[c] = static_cast<T>(v[c] / n);
+      for (int64_t c = 0; c < channels; ++c)
+        static_cast<T*>(mean)[c] = static_cast<T>(m[c]), static_cast<T*>(var)[c] = static_cast<T>(v[c] / n);
       return;
     }
     parallel_for(0, channels, grain(batch * inner), [&](int64_t begin, int64_t end) {
       std::vector<T> buffer;
       for (int64_t c = begin; c < end; ++c) {
         double m = 0, v = 0;
-        for (int64_t b = 0; b < batch; ++b) m += l.sum(in.get((b * channels + c) * inner, inner, buffer), inner);
+        for (int64_t b = 0; b < batch; ++b)
+          m += l.sum(in.get((b * channels + c) * inner, inner, buffer), inner);
         m /= n;
-        for (int64_t b = 0; b < batch; ++b) v += l.squares(in.get((b * channels + c) * inner, inner, buffer), m, inner);
+        for (int64_t b = 0; b < batch; ++b)
+          v += l.squares(in.get((b * channels + c) * inner, inner, buffer), m, inner);
         static_cast<T*>(mean)[c] = static_cast<T>(m);
         static_cast<T*>(var)[c] = static_cast<T>(v / n);
       }
@@ -365,12 +382,13 @@ void batch_norm_stats(DType type, int64_t batch, int64_t channels, int64_t inner
   });
 }
 
-void batch_norm_apply(DType type, int64_t batch, int64_t channels, int64_t inner, const void* x, const void* mean, const void* rstd,
-                      const void* weight, const void* bias, void* y) {
+void batch_norm_apply(DType type, int64_t batch, int64_t channels, int64_t inner, const void* x,
+                      const void* mean, const void* rstd, const void* weight, const void* bias, void* y) {
   by_compute(type, "batch_norm", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> in{type, x}, out{type, y};
-    std::vector<T> scale = parameter<T>(type, weight, channels, 1), shift = parameter<T>(type, bias, channels, 0);
+    std::vector<T> scale = parameter<T>(type, weight, channels, 1),
+                   shift = parameter<T>(type, bias, channels, 0);
     for (int64_t c = 0; c < channels; ++c) {
       const double s = static_cast<double>(scale[c]) * static_cast<const T*>(rstd)[c];
       shift[c] = static_cast<T>(shift[c] - s * static_cast<const T*>(mean)[c]);
@@ -396,9 +414,9 @@ void batch_norm_apply(DType type, int64_t batch, int64_t channels, int64_t inner
   });
 }
 
-void batch_norm_backward(DType type, int64_t batch, int64_t channels, int64_t inner, const void* grad_y, const void* x,
-                         const void* mean, const void* rstd, const void* weight, bool training, void* grad_x, void* grad_weight,
-                         void* grad_bias) {
+void batch_norm_backward(DType type, int64_t batch, int64_t channels, int64_t inner, const void* grad_y,
+                         const void* x, const void* mean, const void* rstd, const void* weight, bool training,
+                         void* grad_x, void* grad_weight, void* grad_bias) {
   by_compute(type, "batch_norm_backward", [&]<class T>(T) {
     const LineLoops<T>& l = loops<T>();
     const Lines<T> g{type, grad_y}, in{type, x}, out{type, grad_x};
@@ -424,8 +442,8 @@ void batch_norm_backward(DType type, int64_t batch, int64_t channels, int64_t in
         for (int64_t b = 0; b < batch; ++b) {
           const int64_t at = (b * channels + c) * inner;
           T* o = out.target(at, inner, to);
-          l.combine(o, g.get(at, inner, ga), static_cast<T>(scale), in.get(at, inner, xa), static_cast<T>(slope),
-                    static_cast<T>(level), inner);
+          l.combine(o, g.get(at, inner, ga), static_cast<T>(scale), in.get(at, inner, xa),
+                    static_cast<T>(slope), static_cast<T>(level), inner);
           out.put(at, inner, o);
         }
       }

@@ -22,7 +22,8 @@ struct Windows {
   int64_t in_volume = 1, out_volume = 1;
 
   explicit Windows(const PoolShape& s) {
-    if (s.dims < 1 || s.dims > 3) failf(ErrorKind::value, "pooling: expected 1 to 3 spatial dims, got {}", s.dims);
+    if (s.dims < 1 || s.dims > 3)
+      failf(ErrorKind::value, "pooling: expected 1 to 3 spatial dims, got {}", s.dims);
     for (int d = 0; d < 3; ++d) {
       if (d >= s.dims) {
         ranges[d] = {{0, 1, 1}};
@@ -75,28 +76,32 @@ struct Windows {
   }
 };
 
-// Runs f(T* in plane, T* out plane, plane) with planes brought to the compute type and the written one brought home.
+// Runs f(T* in plane, T* out plane, plane) with planes brought to the compute type and the written one
+// brought home.
 template <class F>
-void each_plane(DType type, const char* what, const PoolShape& s, const void* from, int64_t from_volume, void* to,
-                int64_t to_volume, F f) {
-  if (is_complex(type) || is_float8(type)) failf(ErrorKind::not_supported, "{} is not implemented for {}", what, name(type));
+void each_plane(DType type, const char* what, const PoolShape& s, const void* from, int64_t from_volume,
+                void* to, int64_t to_volume, F f) {
+  if (is_complex(type) || is_float8(type))
+    failf(ErrorKind::not_supported, "{} is not implemented for {}", what, name(type));
   auto run = [&]<class T>(T) {
     const bool direct = type == dtype_of<T>;
     const int64_t width = element_size(type);
-    parallel_for(0, s.planes, std::max<int64_t>(1, 8192 / (from_volume + to_volume + 1)), [&](int64_t begin, int64_t end) {
-      std::vector<T> a(direct ? 0 : static_cast<size_t>(from_volume)), b(direct ? 0 : static_cast<size_t>(to_volume));
-      for (int64_t p = begin; p < end; ++p) {
-        const char* source = static_cast<const char*>(from) + p * from_volume * width;
-        char* target = static_cast<char*>(to) + p * to_volume * width;
-        if (direct) {
-          f(reinterpret_cast<const T*>(source), reinterpret_cast<T*>(target), p);
-          continue;
-        }
-        find_cast(type, dtype_of<T>)(source, 1, a.data(), 1, from_volume);
-        f(static_cast<const T*>(a.data()), b.data(), p);
-        find_cast(dtype_of<T>, type)(b.data(), 1, target, 1, to_volume);
-      }
-    });
+    parallel_for(0, s.planes, std::max<int64_t>(1, 8192 / (from_volume + to_volume + 1)),
+                 [&](int64_t begin, int64_t end) {
+                   std::vector<T> a(direct ? 0 : static_cast<size_t>(from_volume)),
+                       b(direct ? 0 : static_cast<size_t>(to_volume));
+                   for (int64_t p = begin; p < end; ++p) {
+                     const char* source = static_cast<const char*>(from) + p * from_volume * width;
+                     char* target = static_cast<char*>(to) + p * to_volume * width;
+                     if (direct) {
+                       f(reinterpret_cast<const T*>(source), reinterpret_cast<T*>(target), p);
+                       continue;
+                     }
+                     find_cast(type, dtype_of<T>)(source, 1, a.data(), 1, from_volume);
+                     f(static_cast<const T*>(a.data()), b.data(), p);
+                     find_cast(dtype_of<T>, type)(b.data(), 1, target, 1, to_volume);
+                   }
+                 });
   };
   if (type == kDouble) return run(double{});
   is_floating(type) ? run(float{}) : run(int64_t{});
@@ -104,10 +109,12 @@ void each_plane(DType type, const char* what, const PoolShape& s, const void* fr
 
 }  // namespace
 
-int64_t pool_out_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil_mode) {
+int64_t pool_out_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                      bool ceil_mode) {
   const int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
   if (room < 0 && !ceil_mode) return 0;
-  int64_t out = (ceil_mode ? (room + stride - 1 + (room < 0 ? -(stride - 1) : 0)) / stride : room / stride) + 1;
+  int64_t out =
+      (ceil_mode ? (room + stride - 1 + (room < 0 ? -(stride - 1) : 0)) / stride : room / stride) + 1;
   // The last window starts inside of the input or its left padding.
   if (ceil_mode && (out - 1) * stride >= in + padding) --out;
   return std::max<int64_t>(out, 0);
@@ -115,49 +122,55 @@ int64_t pool_out_size(int64_t in, int64_t kernel, int64_t stride, int64_t paddin
 
 void max_pool(DType type, const PoolShape& s, const void* x, void* y, int64_t* indices) {
   const Windows w(s);
-  each_plane(type, "max_pool", s, x, w.in_volume, y, w.out_volume, [&]<class T>(const T* in, T* out, int64_t plane) {
-    w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
-      T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-      int64_t at = (a.begin * w.in[1] + b.begin) * w.in[2] + c.begin;
-      w.inside(a, b, c, [&](int64_t i) {
-        if (in[i] > best || in[i] != in[i]) best = in[i], at = i;
-      });
-      out[o] = best;
-      if (indices) indices[plane * w.out_volume + o] = at;
-    });
-  });
+  each_plane(type, "max_pool", s, x, w.in_volume, y, w.out_volume,
+             [&]<class T>(const T* in, T* out, int64_t plane) {
+               w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
+                 T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                               : std::numeric_limits<T>::lowest();
+                 int64_t at = (a.begin * w.in[1] + b.begin) * w.in[2] + c.begin;
+                 w.inside(a, b, c, [&](int64_t i) {
+                   if (in[i] > best || in[i] != in[i]) best = in[i], at = i;
+                 });
+                 out[o] = best;
+                 if (indices) indices[plane * w.out_volume + o] = at;
+               });
+             });
 }
 
-void max_pool_backward(DType type, const PoolShape& s, const void* grad_y, const int64_t* indices, void* grad_x) {
+void max_pool_backward(DType type, const PoolShape& s, const void* grad_y, const int64_t* indices,
+                       void* grad_x) {
   const Windows w(s);
-  each_plane(type, "max_pool_backward", s, grad_y, w.out_volume, grad_x, w.in_volume, [&]<class T>(const T* g, T* out, int64_t plane) {
-    std::fill_n(out, w.in_volume, T(0));
-    for (int64_t o = 0; o < w.out_volume; ++o) out[indices[plane * w.out_volume + o]] += g[o];
-  });
+  each_plane(type, "max_pool_backward", s, grad_y, w.out_volume, grad_x, w.in_volume,
+             [&]<class T>(const T* g, T* out, int64_t plane) {
+               std::fill_n(out, w.in_volume, T(0));
+               for (int64_t o = 0; o < w.out_volume; ++o) out[indices[plane * w.out_volume + o]] += g[o];
+             });
 }
 
 void avg_pool(DType type, const PoolShape& s, const void* x, void* y) {
   const Windows w(s);
-  each_plane(type, "avg_pool", s, x, w.in_volume, y, w.out_volume, [&]<class T>(const T* in, T* out, int64_t) {
-    w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
-      T sum = 0;
-      w.inside(a, b, c, [&](int64_t i) { sum += in[i]; });
-      const bool empty = a.end <= a.begin || b.end <= b.begin || c.end <= c.begin;
-      out[o] = empty ? T(0) : sum / static_cast<T>(w.divisor(s, a, b, c));
-    });
-  });
+  each_plane(type, "avg_pool", s, x, w.in_volume, y, w.out_volume,
+             [&]<class T>(const T* in, T* out, int64_t) {
+               w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
+                 T sum = 0;
+                 w.inside(a, b, c, [&](int64_t i) { sum += in[i]; });
+                 const bool empty = a.end <= a.begin || b.end <= b.begin || c.end <= c.begin;
+                 out[o] = empty ? T(0) : sum / static_cast<T>(w.divisor(s, a, b, c));
+               });
+             });
 }
 
 void avg_pool_backward(DType type, const PoolShape& s, const void* grad_y, void* grad_x) {
   const Windows w(s);
-  each_plane(type, "avg_pool_backward", s, grad_y, w.out_volume, grad_x, w.in_volume, [&]<class T>(const T* g, T* out, int64_t) {
-    std::fill_n(out, w.in_volume, T(0));
-    w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
-      if (a.end <= a.begin || b.end <= b.begin || c.end <= c.begin) return;
-      const T share = g[o] / static_cast<T>(w.divisor(s, a, b, c));
-      w.inside(a, b, c, [&](int64_t i) { out[i] += share; });
-    });
-  });
+  each_plane(type, "avg_pool_backward", s, grad_y, w.out_volume, grad_x, w.in_volume,
+             [&]<class T>(const T* g, T* out, int64_t) {
+               std::fill_n(out, w.in_volume, T(0));
+               w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
+                 if (a.end <= a.begin || b.end <= b.begin || c.end <= c.begin) return;
+                 const T share = g[o] / static_cast<T>(w.divisor(s, a, b, c));
+                 w.inside(a, b, c, [&](int64_t i) { out[i] += share; });
+               });
+             });
 }
 
 }  // namespace tern::kernels

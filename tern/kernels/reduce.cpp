@@ -184,12 +184,31 @@ struct Extreme : Base {
   struct State {
     T best = worst();
   };
-  HWY_ATTR static T better(T a, T b) {
-    const bool takes = Max ? b > a : b < a;
-    return takes | (b != b) ? b : a;  // a NaN that is already there stays: no comparison with it is true
+  HWY_ATTR static HWY_INLINE T better(T a, T b) {
+    const T m =
+        (Max ? b > a : b < a) ? b : a;  // a NaN that is already there stays: no comparison with it is true
+    return b != b ? b : m;
   }
   HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
-    fold_row(s.best, x, n, better, better, worst());
+    int64_t i = 0;
+    if constexpr (Float<T>) {  // the compiler does not vectorise selection by NaN
+      namespace hn = hwy::HWY_NAMESPACE;
+      const hn::ScalableTag<T> d;
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+      auto top = hn::Set(d, worst()), other = top;
+      auto join = [](auto a, auto b) HWY_ATTR {
+        const auto m = hn::IfThenElse(Max ? hn::Gt(b, a) : hn::Lt(b, a), b, a);
+        return hn::IfThenElse(hn::IsNaN(b), b, m);
+      };
+      for (; i + 2 * lanes <= n; i += 2 * lanes) {
+        top = join(top, hn::LoadU(d, x + i));
+        other = join(other, hn::LoadU(d, x + i + lanes));
+      }
+      T best[hn::MaxLanes(d)];
+      hn::StoreU(join(top, other), d, best);
+      for (int64_t l = 0; l < lanes; ++l) s.best = better(s.best, best[l]);
+    }
+    for (; i < n; ++i) s.best = better(s.best, x[i]);
   }
   HWY_ATTR static void column(State* s, const T* x, int64_t n, int64_t, int, double) {
     for (int64_t i = 0; i < n; ++i) s[i].best = better(s[i].best, x[i]);

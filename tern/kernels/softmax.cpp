@@ -77,7 +77,9 @@ HWY_EXPORT(softmax_line);
 HWY_EXPORT(softmax_backward_line);
 namespace {
 
-void forward_line(bool log, const float* x, float* y, int64_t n) { HWY_DYNAMIC_DISPATCH(softmax_line)(log, x, y, n); }
+void forward_line(bool log, const float* x, float* y, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(softmax_line)(log, x, y, n);
+}
 void forward_line(bool log, const double* x, double* y, int64_t n) {
   double max = -std::numeric_limits<double>::infinity(), sum = 0;
   for (int64_t i = 0; i < n; ++i) max = std::max(max, x[i]);
@@ -110,7 +112,8 @@ void each_line(DType type, int64_t outer, int64_t n, int64_t inner, F f) {
   parallel_for(0, outer * inner, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
     auto run = [&]<class T>(T) {
       std::vector<T> a(static_cast<size_t>(n)), b(a), c(a);
-      for (int64_t l = begin; l < end; ++l) f(l / inner * n * inner + l % inner, a.data(), b.data(), c.data());
+      for (int64_t l = begin; l < end; ++l)
+        f(l / inner * n * inner + l % inner, a.data(), b.data(), c.data());
     };
     type == kDouble ? run(double{}) : run(float{});
   });
@@ -123,7 +126,8 @@ void put_line(DType type, void* data, int64_t at, int64_t stride, int64_t n, con
 
 }  // namespace
 
-void softmax(bool log, DType in_type, const void* x, DType out_type, void* y, int64_t outer, int64_t n, int64_t inner) {
+void softmax(bool log, DType in_type, const void* x, DType out_type, void* y, int64_t outer, int64_t n,
+             int64_t inner) {
   const DType compute = in_type == kDouble || out_type == kDouble ? kDouble : in_type;
   each_line(compute, outer, n, inner, [&]<class T>(int64_t at, T* a, T* b, T*) {
     T* to = out_type == dtype_of<T> && inner == 1 ? static_cast<T*>(y) + at : b;
@@ -132,8 +136,8 @@ void softmax(bool log, DType in_type, const void* x, DType out_type, void* y, in
   });
 }
 
-void softmax_backward(bool log, DType type, const void* grad_y, const void* y, DType out_type, void* grad_x, int64_t outer, int64_t n,
-                      int64_t inner) {
+void softmax_backward(bool log, DType type, const void* grad_y, const void* y, DType out_type, void* grad_x,
+                      int64_t outer, int64_t n, int64_t inner) {
   each_line(type, outer, n, inner, [&]<class T>(int64_t at, T* a, T* b, T* c) {
     backward_line(log, line(type, grad_y, at, inner, n, a), line(type, y, at, inner, n, b), c, n);
     put_line(out_type, grad_x, at, inner, n, c);

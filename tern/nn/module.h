@@ -66,6 +66,11 @@ class Module {
     add_child(name, child);
     return child;
   }
+  template <class M>
+  void add_member(std::string_view name, M& child) {  // the same for a member that exists already
+    child.template name_type<M>();
+    add_child(name, child);
+  }
   // Puts another child of the same class in the place of a member: replace("fc", fc, nn::Linear(512, 10)).
   template <class M>
   void replace(std::string_view name, M& member, const M& next) {
@@ -108,6 +113,7 @@ class Module {
   std::string str() const;  // PyTorch's repr
   std::string_view type_name() const;  // "torch.nn.modules.linear.Linear", "my.Net"
   std::string_view name() const { return name_.view(); }  // the name this handle was added under
+  void set_name(std::string_view name) { name_ = name; }
   bool is_same(const Module& o) const { return state_ == o.state_; }
   const void* id() const { return state_.get(); }
 

@@ -62,6 +62,26 @@ Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batc
 std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
                                                    Span<const bool> mask);
 
+// Softmax (softmax/softmax.cpp).
+Tensor softmax_body(const Tensor& self, int64_t dim, std::optional<DType> dtype, bool log);
+Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim);
+
+// Normalisation (norm/formulas.cpp): the fused backward operator, or plain operators where the gradient is to have a history.
+std::tuple<Tensor, Tensor, Tensor> layer_norm_grads(const Tensor& grad, const Tensor& input, Span<const SymInt> shape,
+                                                    const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                                                    const Tensor& bias, double eps, Span<const bool> mask);
+std::tuple<Tensor, Tensor, Tensor> group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& mean,
+                                                    const Tensor& rstd, const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
+                                                    int64_t group, double eps, Span<const bool> mask);
+std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                                    const Tensor& running_mean, const Tensor& running_var,
+                                                    const Tensor& save_mean, const Tensor& save_invstd, bool train, double eps,
+                                                    Span<const bool> mask);
+
+// Losses (loss/). reduction: 0 none, 1 mean, 2 sum.
+Tensor reduce_loss(const Tensor& each, int64_t reduction);
+Tensor spread_loss(const Tensor& grad, const Tensor& like, int64_t reduction);  // the gradient of reduce_loss
+
 // Reductions (reduce/formulas.cpp). An empty or missing list of dims means all of them.
 uint64_t dim_mask(Ints dims, int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
 Dims reduced_sizes(Span<const SymInt> sizes, uint64_t mask, bool keepdim);

@@ -74,7 +74,8 @@ TEST(KernelsRandom, every_distribution_gives_torchs_numbers) {
       EXPECT_NEAR(values[i], e.head[i], normal ? near : 0) << label() << " at " << i;
     }
     if (!normal || e.type == kFloat) {
-      EXPECT_NEAR(sum, e.weighted_sum, normal ? 2e-6 * static_cast<double>(e.n * e.n) : 1e-9 * std::abs(sum)) << label();
+      EXPECT_NEAR(sum, e.weighted_sum, normal ? 2e-6 * static_cast<double>(e.n * e.n) : 1e-9 * std::abs(sum))
+          << label();
     }
     std::vector<unsigned char> state(Mt19937::state_bytes);
     g.save_state(state.data());

@@ -238,15 +238,15 @@ Family read_family(const string& path) {
 string cpp_type(const Family& f, const Entry& e, const string& type) {
   static const std::map<string, string> table = {
       {"Tensor", "const Tensor&"}, {"Tensor?", "const Tensor&"}, {"Tensor[]", "Span<const Tensor>"},
-      {"Tensor?[]", "Span<const Tensor>"}, {"int", "int64_t"}, {"int?", "std::optional<int64_t>"}, {"SymInt", "SymInt"},
-      {"SymInt?", "std::optional<SymInt>"}, {"SymInt[]", "Span<const SymInt>"},
-      {"SymInt[]?", "std::optional<Span<const SymInt>>"}, {"float", "double"}, {"float?", "std::optional<double>"},
-      {"float[]", "Span<const double>"}, {"float[]?", "std::optional<Span<const double>>"}, {"bool", "bool"},
-      {"bool?", "std::optional<bool>"}, {"bool[]", "Span<const bool>"}, {"Scalar", "Scalar"},
-      {"Scalar?", "std::optional<Scalar>"}, {"Scalar[]", "Span<const Scalar>"}, {"str", "std::string_view"},
-      {"str?", "std::optional<std::string_view>"}, {"ScalarType", "DType"}, {"ScalarType?", "std::optional<DType>"},
-      {"Layout?", "std::optional<Layout>"}, {"Layout", "Layout"}, {"Device?", "std::optional<Device>"}, {"Device", "Device"},
-      {"MemoryFormat?", "std::optional<MemoryFormat>"}, {"MemoryFormat", "MemoryFormat"},
+      {"Tensor?[]", "Span<const Tensor>"}, {"int", "int64_t"}, {"int?", "::std::optional<int64_t>"}, {"SymInt", "SymInt"},
+      {"SymInt?", "::std::optional<SymInt>"}, {"SymInt[]", "Span<const SymInt>"},
+      {"SymInt[]?", "::std::optional<Span<const SymInt>>"}, {"float", "double"}, {"float?", "::std::optional<double>"},
+      {"float[]", "Span<const double>"}, {"float[]?", "::std::optional<Span<const double>>"}, {"bool", "bool"},
+      {"bool?", "::std::optional<bool>"}, {"bool[]", "Span<const bool>"}, {"Scalar", "Scalar"},
+      {"Scalar?", "::std::optional<Scalar>"}, {"Scalar[]", "Span<const Scalar>"}, {"str", "::std::string_view"},
+      {"str?", "::std::optional<::std::string_view>"}, {"ScalarType", "DType"}, {"ScalarType?", "::std::optional<DType>"},
+      {"Layout?", "::std::optional<Layout>"}, {"Layout", "Layout"}, {"Device?", "::std::optional<Device>"}, {"Device", "Device"},
+      {"MemoryFormat?", "::std::optional<MemoryFormat>"}, {"MemoryFormat", "MemoryFormat"},
       {"Generator?", "const Generator*"}, {"Any", "const Value&"}};
   string t;  // int[2] -> int[]
   for (size_t i = 0; i < type.size(); ++i) {

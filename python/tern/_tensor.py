@@ -1,0 +1,272 @@
+"""Tensor's methods that are Python: what PyTorch writes in Python too, and what takes more forms than a schema can say."""
+
+import copy as _copy
+
+from . import _tern
+from ._printing import tensor_repr
+from ._tern import Tensor, device, dtype, memory_format
+
+
+def _op(name):
+    return _tern._packet("aten::" + name)
+
+
+def _to(self, *args, **kwargs):
+    """to(dtype), to(device), to(device, dtype), to(other); with non_blocking=, copy= and memory_format=."""
+    names = ["non_blocking", "copy"]
+    target_dtype, target_device = kwargs.pop("dtype", None), kwargs.pop("device", None)
+    other = kwargs.pop("other", None)
+    flags = {}
+    for a in args:
+        if isinstance(a, Tensor):
+            other = a
+        elif isinstance(a, bool) and names:
+            flags[names.pop(0)] = a
+        elif isinstance(a, dtype) or a in (float, int, bool, complex):
+            target_dtype = a
+        elif isinstance(a, (str, device)):
+            target_device = a
+        elif a is not None:
+            raise TypeError(f"to(): expected a dtype, a device or a tensor, not {type(a).__name__}")
+    if other is not None:
+        target_dtype, target_device = other.dtype, other.device
+    if target_device is not None and not isinstance(target_device, device):
+        target_device = device(target_device)
+    flags.update(kwargs)
+    return _convert(self, target_dtype, target_device, **flags)
+
+
+def _convert(self, target_dtype=None, target_device=None, non_blocking=False, copy=False, memory_format=None):
+    same_device = target_device is None or target_device.type == self.device.type
+    if same_device:
+        if target_dtype is None and not copy and memory_format is None:
+            return self
+        overload = _tern._overload("aten::to.dtype")
+        return overload(self, self.dtype if target_dtype is None else target_dtype, non_blocking, copy, memory_format=memory_format)
+    overload = _tern._overload("aten::_to_copy")
+    return overload(self, dtype=target_dtype, device=target_device, non_blocking=non_blocking, memory_format=memory_format)
+
+
+def _cast(name):
+    target = getattr(_tern, name)
+
+    def method(self, memory_format=None):
+        return _convert(self, target, memory_format=memory_format)
+
+    method.__name__ = name
+    return method
+
+
+def _type(self, dtype=None, non_blocking=False):
+    if dtype is None:
+        names = {"float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "int64": "LongTensor", "int32": "IntTensor"}
+        names.update({"int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor"})
+        return "tern." + names.get(self.dtype.name, self.dtype.name.capitalize() + "Tensor")
+    return _convert(self, dtype)
+
+
+def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    from .autograd import backward
+
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+class RemovableHandle:
+    """Removes a hook: ``handle.remove()``, or at the end of a ``with`` block."""
+
+    def __init__(self, tensor, number):
+        self._tensor, self._number = tensor, number
+
+    def remove(self):
+        if self._tensor is not None:
+            _tern._remove_hook(self._tensor, self._number)
+            self._tensor = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+def _register_hook(self, hook):
+    return RemovableHandle(self, _tern._register_hook(self, hook))
+
+
+def _register_post_accumulate_grad_hook(self, hook):
+    return RemovableHandle(self, _tern._register_post_accumulate_hook(self, hook))
+
+
+def _deepcopy(self, memo):
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "If you were attempting to deepcopy a module, this may be because of a tensor attribute that has history."
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    data = _op("clone")(self.detach())
+    if type(self) is Tensor:
+        result = data
+        if self.requires_grad:
+            result.requires_grad_()
+    else:
+        result = _tern._make_subclass(type(self), data, self.requires_grad, self._is_parameter)
+    memo[id(self)] = result
+    if self.grad is not None:
+        result.grad = _copy.deepcopy(self.grad, memo)
+    result.__dict__.update(_copy.deepcopy(self.__dict__, memo))
+    return result
+
+
+def _rebuild(cls, data, target_dtype, sizes, requires_grad, parameter, attributes):
+    result = _tern._from_bytes(data, target_dtype, sizes)
+    if cls is not Tensor:
+        result = _tern._make_subclass(cls, result, requires_grad, parameter)
+    elif requires_grad:
+        result.requires_grad_()
+    result.__dict__.update(attributes)
+    return result
+
+
+def _reduce_ex(self, protocol):
+    if not self.is_leaf:
+        raise RuntimeError("pickle: only leaf tensors can be pickled; use tensor.detach()")
+    data = self.detach()
+    if not data.is_contiguous():
+        data = data.contiguous()
+    state = (type(self), _tern._bytes(data), self.dtype, tuple(self.shape), self.requires_grad, self._is_parameter, dict(self.__dict__))
+    return _rebuild, state
+
+
+def _array(self, dtype=None, copy=None):
+    array = self.detach().numpy() if self.requires_grad and not _tern.is_grad_enabled() else self.numpy()
+    if dtype is not None:
+        array = array.astype(dtype, copy=bool(copy))
+    elif copy:
+        array = array.copy()
+    return array
+
+
+def _numpy(self, *, force=False):
+    if not force:
+        return _native_numpy(self)
+    return _native_numpy(self.detach())
+
+
+_native_numpy = Tensor.numpy
+
+
+def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    if dl_device is not None and tuple(dl_device) != (1, 0):
+        raise BufferError(f"__dlpack__: Tern's tensors are on cpu (1, 0), not on {dl_device}")
+    source = _op("clone")(self) if copy else self
+    return _tern._to_dlpack(source, max_version is not None and max_version[0] >= 1, bool(copy))
+
+
+def _dlpack_device(self):
+    return (1, 0)
+
+
+def _grad_fn(self):
+    return _tern._grad_fn(self)
+
+
+def _split(self, split_size, dim=0):
+    if isinstance(split_size, (list, tuple)):
+        return _op("split_with_sizes")(self, list(split_size), dim)
+    return _op("split")(self, split_size, dim)
+
+
+def _view_as(self, other):
+    return self.view(other.shape)
+
+
+def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    result = _tern._from_data(data, dtype or self.dtype)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _where(self, condition, other):
+    return _op("where")(condition, self, other)
+
+
+def _contains(self, element):
+    if isinstance(element, (Tensor, int, float, complex, bool)):
+        return bool((self == element).any())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+def _format(self, spec):
+    if self.dim() == 0 and type(self) is Tensor:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+def _reversed(self):
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def _norm(self, p="fro", dim=None, keepdim=False, dtype=None):
+    from ._functions import norm
+
+    return norm(self, p, dim, keepdim, dtype=dtype)
+
+
+def _unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    from ._functions import unique
+
+    return unique(self, sorted, return_inverse, return_counts, dim)
+
+
+def _unflatten(self, dim, sizes):
+    return _op("unflatten")(self, dim, tuple(sizes))
+
+
+def _make_subclass(cls, data, require_grad=False):
+    return _tern._make_subclass(cls, data, require_grad, False)
+
+
+_METHODS = {
+    "__repr__": tensor_repr,
+    "__str__": tensor_repr,
+    "to": _to,
+    "cpu": lambda self, memory_format=None: _to(self, "cpu"),
+    "type": _type,
+    "type_as": lambda self, other: _convert(self, other.dtype),
+    "backward": _backward,
+    "register_hook": _register_hook,
+    "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+    "__copy__": lambda self: _tern._make_subclass(type(self), self, self.requires_grad and self.is_leaf, self._is_parameter),
+    "__deepcopy__": _deepcopy,
+    "__reduce_ex__": _reduce_ex,
+    "__array__": _array,
+    "__array_priority__": 1000,
+    "numpy": _numpy,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": _dlpack_device,
+    "grad_fn": property(_grad_fn),
+    "split": _split,
+    "view_as": _view_as,
+    "new_tensor": _new_tensor,
+    "where": _where,
+    "__contains__": _contains,
+    "__format__": _format,
+    "__reversed__": _reversed,
+    "norm": _norm,
+    "unique": _unique,
+    "unflatten": _unflatten,
+    "get_device": lambda self: -1,
+    "is_shared": lambda self: False,
+    "pin_memory": lambda self: self,
+    "is_pinned": lambda self: False,
+    "share_memory_": lambda self: self,
+    "_make_subclass": classmethod(_make_subclass),
+    "as_subclass": lambda self, cls: _tern._make_subclass(cls, self, False, False),
+}
+for _name, _method in _METHODS.items():
+    setattr(Tensor, _name, _method)
+for _name in "float double half bfloat16 int long short bool cfloat cdouble".split():
+    setattr(Tensor, _name, _cast(_name))
+Tensor.char, Tensor.byte = _cast("int8"), _cast("uint8")
+Tensor.__module__ = "tern"

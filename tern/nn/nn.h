@@ -1,0 +1,9 @@
+// All of nn.
+#pragma once
+#include "tern/nn/activations.h"
+#include "tern/nn/containers.h"
+#include "tern/nn/functional.h"
+#include "tern/nn/init.h"
+#include "tern/nn/layers.h"
+#include "tern/nn/losses.h"
+#include "tern/nn/transformer.h"
