@@ -340,7 +340,7 @@ class ProgramReader {
       made = &sym_call(scope, node, *f);
     } else {
       auto qualified = qualified_of(target);
-      const Op* op = qualified ? find_op(*qualified) : nullptr;
+      const Op* op = qualified ? find_op(std::string_view(*qualified)) : nullptr;
       made = op ? &op_call(scope, node, *op) : &unknown_call(scope, node, qualified ? *qualified : target);
     }
     read_metadata(*made, node);
