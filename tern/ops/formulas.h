@@ -81,6 +81,12 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Te
 // Losses (loss/). reduction: 0 none, 1 mean, 2 sum.
 Tensor reduce_loss(const Tensor& each, int64_t reduction);
 Tensor spread_loss(const Tensor& grad, const Tensor& like, int64_t reduction);  // the gradient of reduce_loss
+Tensor weigh(const Tensor& each, const Tensor& weight);                         // each·weight, where there is a weight
+Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction);
+std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+                                    SymInt ignore_index);
+Tensor nll_backward_body(const Tensor& grad_output, const Tensor& self, const Tensor& target, const Tensor& weight,
+                         int64_t reduction, SymInt ignore_index, const Tensor& total_weight);
 
 // Reductions (reduce/formulas.cpp). An empty or missing list of dims means all of them.
 uint64_t dim_mask(Ints dims, int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
