@@ -410,6 +410,7 @@ class GraphParser {
       c_.expect(")");
     }
     Node& n = make(kind, start);
+    if (kind == "prim::Constant") adapt_constant();
     for (auto& [name, v] : attributes_) n.set_attribute(name, std::move(v));
     suffix(n);
     return n;
@@ -440,6 +441,29 @@ class GraphParser {
       attributes_.emplace_back(Symbol(name), read_constant(c_, shapes_));
     } while (c_.take(","));
     c_.expect("]");
+  }
+
+  // PyTorch prints True as 1, a device as a string and a tensor of one element as {1}: the type tells.
+  void adapt_constant() {
+    if (types_.size() != 1) return;
+    const Type& t = *types_[0];
+    for (auto& [name, v] : attributes_) {
+      if (name != Symbol("value")) continue;
+      if (t.is(TypeKind::bool_) && v.is_int()) {
+        v = v.to_int() != 0;
+      } else if (t.is(TypeKind::float_) && v.is_int()) {
+        v = v.to_double();
+      } else if (t.is(TypeKind::device) && v.is_string()) {
+        if (auto device = Device::parse(v.string())) v = *device;
+      } else if (t.is_tensor() && t.dtype() != DType::undefined && v.is_tensor() && v.tensor().dtype() != t.dtype()) {
+        Dims sizes = t.has_sizes() ? Dims(t.sizes()) : Dims(v.tensor().sizes());
+        for (SymInt s : sizes)
+          if (!s.is_int() || s.as_int() != 1) return;
+        Tensor cast = make_tensor(sizes, t.dtype());
+        copy_elements(v.tensor(), cast);
+        v = cast;
+      }
+    }
   }
 
   void argument() {
@@ -566,7 +590,7 @@ class GraphParser {
     c_.blanks();
     if (c_.peek() == '#') place(origin);
     if (origin.scope || origin.has_place()) n.set_origin(Origin::make(origin));
-    if (!labelled && n.op() && n.num_outputs() != 1) unlabelled_.push_back(&n);
+    if (!labelled && wants_label(n)) unlabelled_.push_back(&n);
     if (!c_.done() && c_.peek() != '\n') c_.fail_here("expected the end of the line");
   }
 
