@@ -7,6 +7,7 @@
 #include "tern/capture/recorder.h"
 #include "tern/capture/retrace.h"
 #include "tern/export/assertions.h"
+#include "tern/ir/pass.h"
 #include "tern/sym/solver.h"
 
 namespace tern {
@@ -387,6 +388,7 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
   }
   outputs.insert(outputs.end(), from.signature.outputs.begin(), from.signature.outputs.end());
   data->signature.outputs = std::move(outputs);
+  ir::dce(*data->graph);
   simplify_types(*data->graph);
   refresh_output_names(*data);
   data->range_constraints = symbol_ranges(*data->graph);

@@ -286,7 +286,7 @@ const ExportedProgram& ExportedModule::program() const { return runner_->program
 std::string ExportedModule::code() const {
   ir::FxOptions options;
   for (const InputSpec& s : runner_->program.signature().inputs)
-    if (s.kind != InputKind::user_input) options.self_attributes.push_back(s.name);
+    if (s.kind != InputKind::user_input) options.self_attributes.emplace_back(s.name, s.target);
   return ir::fx_code(runner_->program.graph(), options);
 }
 
