@@ -33,7 +33,7 @@ std::vector<std::string> run_time_paths(const tree::Spec& in_spec) {
 }  // namespace
 
 struct ExportedModule::Runner {
-  explicit Runner(const ExportedProgram& p) : program(p) {
+  Runner(const ExportedProgram& p, Run r) : program(p), custom(std::move(r)) {
     const ExportedProgram::Data& d = p.data();
     paths = run_time_paths(d.in_spec);
     std::vector<InputSize> sizes;
@@ -147,13 +147,12 @@ struct ExportedModule::Runner {
     const ExportedProgram::Data& d = program.data();
     std::vector<Value> inputs;
     inputs.reserve(d.signature.inputs.size());
-    std::unordered_map<std::string, Value> targets;
     size_t leaf = 0;
     for (size_t i = 0; i < d.signature.inputs.size(); ++i) {
       const InputSpec& spec = d.signature.inputs[i];
       inputs.push_back(spec.kind == InputKind::user_input ? leaves[leaf++] : Value(state[i]));
     }
-    std::vector<Value> outputs = code().run(inputs);
+    std::vector<Value> outputs = custom ? custom(inputs) : code().run(inputs);
     std::vector<Value> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const OutputSpec& spec = d.signature.outputs[i];
@@ -193,6 +192,7 @@ struct ExportedModule::Runner {
   }
 
   ExportedProgram program;
+  Run custom;
   std::vector<Tensor> state;  // by graph input; undefined for the user's
   std::vector<std::string> paths;
   std::optional<InputChecks> checks;
@@ -238,7 +238,8 @@ std::string_view last_part(std::string_view path) {
 
 }  // namespace
 
-ExportedModule::ExportedModule(const ExportedProgram& program) : runner_(std::make_shared<Runner>(program)) {
+ExportedModule::ExportedModule(const ExportedProgram& program, Run run)
+    : runner_(std::make_shared<Runner>(program, std::move(run))) {
   const ExportedProgram::Data& d = program.data();
   set_type(d.root_type.empty() ? "torch.fx.graph_module.GraphModule" : d.root_type);
   std::unordered_map<std::string, std::string> types;

@@ -12,7 +12,10 @@ using Keywords = std::vector<std::pair<std::string, Value>>;
 // the program was made for, runs the graph, and writes what the program changes back to buffers and inputs; gradients flow.
 class ExportedModule : public nn::Module {
  public:
-  explicit ExportedModule(const ExportedProgram& program);
+  // What runs the graph: its inputs in, its outputs out. By default the interpreter.
+  using Run = Function<std::vector<Value>(const std::vector<Value>& inputs)>;
+
+  explicit ExportedModule(const ExportedProgram& program, Run run = {});
 
   // Throws PyTorch's messages: "Expected input at *args[0].shape[0] to be equal to 5, but got 6".
   Value call(const std::vector<Value>& args, const Keywords& kwargs = {}) const;
