@@ -490,15 +490,15 @@ class GraphParser {
       op = kind.find("::") == std::string_view::npos ? nullptr : find_op(kind);
       bool overloaded = overloads(Symbol(kind.substr(0, kind.find('.', kind.find("::") + 2)))).size() > 1;
       bool named = kind.find('.', kind.find("::") + 2) != std::string_view::npos;
-      if (named || !overloaded) exact_.emplace(std::string(kind), op);
+      // aten::neg takes a tensor, but TorchScript's builtin of that name takes a number: the types tell.
+      bool by_types = !named && (overloaded || (op && find_builtin(op->schema().name)));
+      if (!by_types) exact_.emplace(std::string(kind), op);
       else op = resolve_overload(Symbol(kind), inputs_, keywords_, types_.size());
+      if (by_types && !op && !find_builtin(Symbol(kind))) op = refused_by_all(Symbol(kind));
     }
     if (op && !arrange(*op)) {
-      if (find_builtin(op->schema().name) == nullptr) {
-        c_.at = start;
-        c_.fail_here(why_);
-      }
-      op = nullptr;
+      c_.at = start;
+      c_.fail_here(why_);
     }
     if (!op && !keywords_.empty()) {
       c_.at = start;
@@ -524,6 +524,16 @@ class GraphParser {
     return n;
   }
 
+  // Types may say too little to choose an overload; but where no overload takes so many arguments and gives so many results,
+  // one of them is taken, so that the message says what is wrong.
+  const Op* refused_by_all(Symbol name) const {
+    for (const Op* op : overloads(name)) {
+      const Schema& s = op->schema();
+      if (inputs_.size() + keywords_.size() <= s.args.size() && (s.varret || s.returns.size() == types_.size())) return nullptr;
+    }
+    return overloads(name)[0];
+  }
+
   // Puts keywords and defaults into schema order.
   bool arrange(const Op& op) {
     const Schema& schema = op.schema();
@@ -539,7 +549,7 @@ class GraphParser {
     for (auto& [name, in] : keywords_) {
       int at = schema.find(name);
       if (at < 0 || given[at]) {
-        why_ = fmt::format("{} {} an argument '{}': {}", schema.qualified(), at < 0 ? "has no" : "was given twice",
+        why_ = fmt::format("{} {} argument '{}': {}", schema.qualified(), at < 0 ? "has no" : "was given twice the",
                            name.view(), schema.str());
         return false;
       }

@@ -69,9 +69,12 @@ struct Matcher {
   }
 };
 
-bool knows_all(const Graph& g) {
-  for (const Node& n : g.top())
-    if (!n.op() && n.kind().view().substr(0, 6) == "aten::") return false;
+// Whether every operator the text names exists.
+bool knows_all(std::string_view text) {
+  for (size_t at = text.find("aten::"); at != std::string_view::npos; at = text.find("aten::", at + 1)) {
+    size_t end = text.find('(', at);
+    if (end != std::string_view::npos && !find_op(text.substr(at, end - at))) return false;
+  }
   return true;
 }
 
@@ -100,6 +103,7 @@ void erase_dead(Graph& graph, Node& n) {
 
 RuleSet::RuleSet(Span<const Rule> rules) {
   for (const Rule& r : rules) {
+    if (!knows_all(r.pattern) || !knows_all(r.replacement)) continue;
     auto c = std::make_unique<Compiled>();
     c->rule = &r;
     try {
@@ -117,7 +121,6 @@ RuleSet::RuleSet(Span<const Rule> rules) {
     for (Value* p : c->replacement->inputs())
       if (!c->pattern->find(p->name()) || !c->pattern->find(p->name())->param_of())
         failf(ErrorKind::value, "rule {}: the replacement's input %{} is not one of the pattern's", r.name, p->name());
-    if (!knows_all(*c->pattern) || !knows_all(*c->replacement)) continue;
     if (c->root->op()) by_op_[c->root->op()].push_back(c.get());
     else by_kind_[c->root->kind()].push_back(c.get());
     rules_.push_back(std::move(c));

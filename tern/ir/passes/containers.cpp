@@ -104,9 +104,14 @@ bool lower_tuples(Graph& graph, const PassOptions&) {
       Span<const Type* const> elements = t->elements();
       size_t count = elements.size();
       auto unpack_before = [&](Node& at, const Operand& tuple) {
+        std::vector<In> parts;
+        Node* made = tuple.is_value() ? tuple.value().node() : nullptr;
+        if (made && made->is("prim::TupleConstruct") && made->inputs().size() == count) {
+          for (const Operand& o : made->inputs()) parts.emplace_back(o);
+          return parts;
+        }
         In in(tuple);
         InsertAt here(at);
-        std::vector<In> parts;
         for (Value* v : graph.make("prim::TupleUnpack", {&in, 1}, elements).outputs()) parts.emplace_back(*v);
         return parts;
       };
