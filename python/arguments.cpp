@@ -10,10 +10,10 @@ namespace {
 
 // Operators that take a Python number where the schema says Tensor, as PyTorch's argument parser has it.
 bool takes_numbers(std::string_view name) {
-  static constexpr std::string_view names[] = {"add", "sub",      "mul",      "div",          "divide",      "multiply", "subtract",
-                                               "to",  "_to_copy", "copy",     "floor_divide", "true_divide", "_conj",    "copy_",
-                                               "add_", "sub_",    "mul_",     "div_",         "divide_",     "multiply_", "subtract_",
-                                               "floor_divide_",   "true_divide_"};
+  static constexpr std::string_view names[] = {
+      "add",      "sub",  "mul",          "div",         "divide",    "multiply",      "subtract",    "to",
+      "_to_copy", "copy", "floor_divide", "true_divide", "_conj",     "copy_",         "add_",        "sub_",
+      "mul_",     "div_", "divide_",      "multiply_",   "subtract_", "floor_divide_", "true_divide_"};
   if (!name.starts_with("aten::")) return false;
   name.remove_prefix(6);
   for (std::string_view n : names)
@@ -37,8 +37,10 @@ Arg default_arg(Overload& o, const SchemaArg& a) {
     return Arg(&v);
   }
   std::vector<Value> items;
-  if (v.is_list() || v.is_tuple()) items = v.items();
-  else items.assign(std::max(a.type.fixed_size, 1), v);
+  if (v.is_list() || v.is_tuple())
+    items = v.items();
+  else
+    items.assign(std::max(a.type.fixed_size, 1), v);
   if (base == BaseType::int_ || base == BaseType::sym_int) {
     Dims& list = o.kept_ints.emplace_back();
     for (const Value& item : items) list.push_back(item.sym());
@@ -95,7 +97,8 @@ struct Items {
     items.tuple = PyTuple_Check(o);
     items.sequence = o;
     if (items.tuple || PyList_Check(o)) return true;
-    if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || is_tensor(o) || !PySequence_Check(o)) return false;
+    if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || is_tensor(o) || !PySequence_Check(o))
+      return false;
     items.keep = nb::steal(PySequence_Tuple(o));
     if (!items.keep.is_valid()) {
       PyErr_Clear();
@@ -262,7 +265,9 @@ bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& 
       arg = Span<const std::string_view>(list);
       return true;
     }
-    default: arg = Arg(&room.values.emplace_back(value_from(o))); return true;
+    default:
+      arg = Arg(&room.values.emplace_back(value_from(o)));
+      return true;
   }
 }
 
@@ -307,8 +312,10 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
     case BaseType::scalar: {
       Scalar s;
       if (!as_scalar(o, loose, s)) return false;
-      if (s.is_complex()) arg = Arg(room.complexes.emplace_back(s.to_complex()));
-      else arg = Arg(s);
+      if (s.is_complex())
+        arg = Arg(room.complexes.emplace_back(s.to_complex()));
+      else
+        arg = Arg(s);
       return true;
     }
     case BaseType::string: {
@@ -341,7 +348,9 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
       if (Py_TYPE(o) != types.generator) return false;
       arg = Arg(nb::inst_ptr<Generator>(o));
       return true;
-    default: arg = Arg(&room.values.emplace_back(value_from(o))); return true;
+    default:
+      arg = Arg(&room.values.emplace_back(value_from(o)));
+      return true;
   }
 }
 
@@ -364,17 +373,20 @@ int find_argument(const Schema& schema, std::string_view keyword) {
 }
 
 std::string wrong_type(const SchemaArg& a, size_t position, PyObject* o) {
-  return fmt::format("argument '{}' (position {}) must be {}, not {}", a.name.view(), position + 1, a.type.str(), type_name(o));
+  return fmt::format("argument '{}' (position {}) must be {}, not {}", a.name.view(), position + 1,
+                     a.type.str(), type_name(o));
 }
 
 }  // namespace
 
-bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObject* names, bool loose, Room& room, std::string* why) {
+bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObject* names, bool loose,
+          Room& room, std::string* why) {
   const std::vector<SchemaArg>& schema = overload.schema->args;
   size_t arity = schema.size();
   room.args.resize(arity);
   constexpr size_t most = 64;
-  if (arity > most) failf(ErrorKind::not_supported, "{}: takes more than {} arguments", overload.op->qualified(), most);
+  if (arity > most)
+    failf(ErrorKind::not_supported, "{}: takes more than {} arguments", overload.op->qualified(), most);
   PyObject* slots[most] = {};
   size_t taken = nargs;
   bool spread = overload.varargs >= 0 && nargs > static_cast<size_t>(overload.varargs);
@@ -385,7 +397,8 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
     if (spread) taken = first;
   }
   if (taken > overload.positional) {
-    if (why) *why = fmt::format("takes {} positional arguments but {} were given", overload.positional, nargs);
+    if (why)
+      *why = fmt::format("takes {} positional arguments but {} were given", overload.positional, nargs);
     return false;
   }
   for (size_t i = 0; i < taken; ++i) slots[i] = args[i];
@@ -436,7 +449,9 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
       for (size_t k = i; k < nargs; ++k) {
         SymInt v;
         if (!maybe_int(args[k], loose, v)) {
-          if (why) *why = fmt::format("argument '{}' must be ints, not {}", schema[i].name.view(), type_name(args[k]));
+          if (why)
+            *why =
+                fmt::format("argument '{}' must be ints, not {}", schema[i].name.view(), type_name(args[k]));
           return false;
         }
         list.push_back(v);
@@ -450,7 +465,8 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
     } else if (overload.has_default[i]) {
       arg = overload.defaults[i];
     } else {
-      if (why) *why = fmt::format("missing required argument '{}' (position {})", schema[i].name.view(), i + 1);
+      if (why)
+        *why = fmt::format("missing required argument '{}' (position {})", schema[i].name.view(), i + 1);
       return false;
     }
   }

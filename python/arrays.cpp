@@ -1,5 +1,6 @@
 // Tensors from and to NumPy, DLPack and nested lists. Arrays share their memory; lists are copied.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <cstring>
 
@@ -10,7 +11,8 @@ namespace tern::python {
 
 namespace {
 
-// Gives NumPy a tensor's memory through __array_interface__; the array keeps this object, and so the tensor, alive.
+// Gives NumPy a tensor's memory through __array_interface__; the array keeps this object, and so the tensor,
+// alive.
 struct Memory {
   Tensor tensor;
 };
@@ -48,7 +50,8 @@ nb::object ml_dtype(DType t) {
   try {
     return nb::module_::import_("ml_dtypes").attr(std::string(name(t)).c_str());
   } catch (nb::python_error&) {
-    failf(ErrorKind::type, "numpy(): NumPy has no {}; install ml_dtypes, or convert with .float() first", name(t));
+    failf(ErrorKind::type, "numpy(): NumPy has no {}; install ml_dtypes, or convert with .float() first",
+          name(t));
   }
 }
 
@@ -58,8 +61,10 @@ bool needs_ml_dtypes(DType t) { return t == DType::bfloat16 || is_float8(t); }
 
 nb::object to_numpy(const Tensor& t) {
   check_has_data(t, "numpy()");
-  if (t.requires_grad()) fail("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
-  if (t.dtype() == DType::complex32) fail(ErrorKind::type, "numpy(): NumPy has no complex32; convert to complex64 first");
+  if (t.requires_grad())
+    fail("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
+  if (t.dtype() == DType::complex32)
+    fail(ErrorKind::type, "numpy(): NumPy has no complex32; convert to complex64 first");
   nb::module_ numpy = nb::module_::import_("numpy");
   nb::object array;
   if (t.int_numel() == 0) {
@@ -86,10 +91,15 @@ ArrayView view_of_array(nb::handle array) {
   nb::object dtype = array.attr("dtype");
   std::string dtype_name = nb::cast<std::string>(dtype.attr("name"));
   std::string order = nb::cast<std::string>(dtype.attr("byteorder"));
-  if (order == ">") fail(ErrorKind::value, "from_numpy: the array is big-endian: convert it with array.astype(array.dtype.newbyteorder('='))");
+  if (order == ">")
+    fail(ErrorKind::value,
+         "from_numpy: the array is big-endian: convert it with array.astype(array.dtype.newbyteorder('='))");
   auto t = parse_dtype(dtype_name);
   if (!t)
-    failf(ErrorKind::type, "from_numpy: can't convert an array of {}; supported are the integer, floating, complex and bool types", dtype_name);
+    failf(ErrorKind::type,
+          "from_numpy: can't convert an array of {}; supported are the integer, floating, complex and bool "
+          "types",
+          dtype_name);
   v.dtype = *t;
   nb::dict interface = nb::cast<nb::dict>(array.attr("__array_interface__"));
   nb::tuple data = nb::cast<nb::tuple>(interface["data"]);
@@ -98,18 +108,26 @@ ArrayView view_of_array(nb::handle array) {
   int64_t item = element_size(v.dtype);
   int64_t reach = 0;
   bool empty = false;
-  nb::tuple shape = nb::cast<nb::tuple>(array.attr("shape")), strides = nb::cast<nb::tuple>(array.attr("strides"));
+  nb::tuple shape = nb::cast<nb::tuple>(array.attr("shape")),
+            strides = nb::cast<nb::tuple>(array.attr("strides"));
   for (size_t d = 0; d < nb::len(shape); ++d) {
     int64_t n = nb::cast<int64_t>(shape[d]), s = nb::cast<int64_t>(strides[d]);
     if (n > 1 && s < 0)
-      fail(ErrorKind::value, "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
-                             "supported. (You can probably work around this by making a copy of your array  with array.copy().)");
+      fail(ErrorKind::value,
+           "At least one stride in the given numpy array is negative, and tensors with negative strides are "
+           "not currently "
+           "supported. (You can probably work around this by making a copy of your array  with "
+           "array.copy().)");
     if (n > 1 && s % item != 0)
-      fail(ErrorKind::value, "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.");
+      fail(ErrorKind::value,
+           "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
+           "reallocate the memory.");
     v.sizes.push_back(n);
     v.strides.push_back(s % item == 0 && s >= 0 ? s / item : 1);
-    if (n == 0) empty = true;
-    else reach += (n - 1) * (n > 1 ? s : 0);
+    if (n == 0)
+      empty = true;
+    else
+      reach += (n - 1) * (n > 1 ? s : 0);
   }
   v.bytes = empty ? 0 : static_cast<size_t>(reach + item);
   return v;
@@ -125,8 +143,11 @@ bool is_array(nb::handle o) {
 Tensor from_array(nb::handle array, bool copied) {
   ArrayView v = view_of_array(array);
   if (v.read_only && !copied)
-    fail(ErrorKind::value, "from_numpy: the array is read-only, and a tensor over it could write to it: pass array.copy(), or use tern.tensor(array)");
-  Tensor t = make_view_of(Storage::borrow(v.data, v.bytes, shared_reference(array.ptr())), v.sizes, v.strides, 0, v.dtype);
+    fail(ErrorKind::value,
+         "from_numpy: the array is read-only, and a tensor over it could write to it: pass array.copy(), or "
+         "use tern.tensor(array)");
+  Tensor t = make_view_of(Storage::borrow(v.data, v.bytes, shared_reference(array.ptr())), v.sizes, v.strides,
+                          0, v.dtype);
   return t;
 }
 
@@ -166,11 +187,13 @@ struct DLCode {
   uint8_t code, bits;
 };
 constexpr DLCode dl_codes[] = {
-    {DType::int8, 0, 8},           {DType::int16, 0, 16},          {DType::int32, 0, 32},        {DType::int64, 0, 64},
-    {DType::uint8, 1, 8},          {DType::uint16, 1, 16},         {DType::uint32, 1, 32},       {DType::uint64, 1, 64},
-    {DType::float16, 2, 16},       {DType::float32, 2, 32},        {DType::float64, 2, 64},      {DType::bfloat16, 4, 16},
-    {DType::complex32, 5, 32},     {DType::complex64, 5, 64},      {DType::complex128, 5, 128},  {DType::bool_, 6, 8},
-    {DType::float8_e4m3fn, 10, 8}, {DType::float8_e4m3fnuz, 11, 8}, {DType::float8_e5m2, 12, 8}, {DType::float8_e5m2fnuz, 13, 8}};
+    {DType::int8, 0, 8},         {DType::int16, 0, 16},          {DType::int32, 0, 32},
+    {DType::int64, 0, 64},       {DType::uint8, 1, 8},           {DType::uint16, 1, 16},
+    {DType::uint32, 1, 32},      {DType::uint64, 1, 64},         {DType::float16, 2, 16},
+    {DType::float32, 2, 32},     {DType::float64, 2, 64},        {DType::bfloat16, 4, 16},
+    {DType::complex32, 5, 32},   {DType::complex64, 5, 64},      {DType::complex128, 5, 128},
+    {DType::bool_, 6, 8},        {DType::float8_e4m3fn, 10, 8},  {DType::float8_e4m3fnuz, 11, 8},
+    {DType::float8_e5m2, 12, 8}, {DType::float8_e5m2fnuz, 13, 8}};
 
 DLTensor describe(const Tensor& t) {
   DLTensor d{};
@@ -219,15 +242,20 @@ Tensor take(PyObject* o, const char* fresh, const char* used) {
   if (!m) throw nb::python_error();
   const DLTensor& d = m->tensor;
   if constexpr (std::is_same_v<Managed, DLManagedVersioned>) {
-    if (m->major > 1) failf(ErrorKind::value, "from_dlpack: DLPack version {}.{} is newer than 1", m->major, m->minor);
-    if (m->flags & read_only_flag) fail(ErrorKind::value, "from_dlpack: the exported memory is read-only: pass a copy");
+    if (m->major > 1)
+      failf(ErrorKind::value, "from_dlpack: DLPack version {}.{} is newer than 1", m->major, m->minor);
+    if (m->flags & read_only_flag)
+      fail(ErrorKind::value, "from_dlpack: the exported memory is read-only: pass a copy");
   }
-  if (d.device.type != 1) failf(ErrorKind::value, "from_dlpack: the memory is on DLPack device type {}; Tern takes cpu (1)", d.device.type);
+  if (d.device.type != 1)
+    failf(ErrorKind::value, "from_dlpack: the memory is on DLPack device type {}; Tern takes cpu (1)",
+          d.device.type);
   DType dtype = DType::undefined;
   for (const DLCode& c : dl_codes)
     if (c.code == d.dtype.code && c.bits == d.dtype.bits && d.dtype.lanes == 1) dtype = c.dtype;
   if (dtype == DType::undefined)
-    failf(ErrorKind::type, "from_dlpack: Tern has no dtype for code {}, {} bits, {} lanes", d.dtype.code, d.dtype.bits, d.dtype.lanes);
+    failf(ErrorKind::type, "from_dlpack: Tern has no dtype for code {}, {} bits, {} lanes", d.dtype.code,
+          d.dtype.bits, d.dtype.lanes);
   if (d.ndim < 0) failf(ErrorKind::value, "from_dlpack: the exported memory has {} dimensions", d.ndim);
   Dims sizes, strides;
   int64_t reach = 0;
@@ -241,7 +269,8 @@ Tensor take(PyObject* o, const char* fresh, const char* used) {
   for (int32_t i = 0; i < d.ndim; ++i) {
     if (d.strides) strides[static_cast<size_t>(i)] = d.strides[i];
     int64_t stride = strides[static_cast<size_t>(i)].as_int();
-    if (stride < 0 && d.shape[i] > 1) fail(ErrorKind::value, "from_dlpack: negative strides are not supported: pass a copy");
+    if (stride < 0 && d.shape[i] > 1)
+      fail(ErrorKind::value, "from_dlpack: negative strides are not supported: pass a copy");
     if (d.shape[i] > 1) reach += (d.shape[i] - 1) * stride;
   }
   size_t bytes = empty ? 0 : static_cast<size_t>((reach + 1) * element_size(dtype));
@@ -271,7 +300,8 @@ Tensor from_dlpack(nb::handle o) {
   if (PyCapsule_IsValid(c.ptr(), "dltensor_versioned"))
     return take<DLManagedVersioned>(c.ptr(), "dltensor_versioned", "used_dltensor_versioned");
   if (PyCapsule_IsValid(c.ptr(), "dltensor")) return take<DLManaged>(c.ptr(), "dltensor", "used_dltensor");
-  if (PyCapsule_CheckExact(c.ptr())) fail(ErrorKind::value, "from_dlpack: the capsule was consumed already, or is not DLPack's");
+  if (PyCapsule_CheckExact(c.ptr()))
+    fail(ErrorKind::value, "from_dlpack: the capsule was consumed already, or is not DLPack's");
   failf(ErrorKind::type, "from_dlpack: {} has no __dlpack__", type_name(o.ptr()));
 }
 
@@ -280,26 +310,46 @@ Tensor from_dlpack(nb::handle o) {
 template <class F>
 void with_type(DType t, F&& f) {
   switch (t) {
-    case DType::uint8: return f(uint8_t{});
-    case DType::int8: return f(int8_t{});
-    case DType::int16: return f(int16_t{});
-    case DType::int32: return f(int32_t{});
-    case DType::int64: return f(int64_t{});
-    case DType::uint16: return f(uint16_t{});
-    case DType::uint32: return f(uint32_t{});
-    case DType::uint64: return f(uint64_t{});
-    case DType::float16: return f(Half{});
-    case DType::bfloat16: return f(BFloat16{});
-    case DType::float32: return f(float{});
-    case DType::float64: return f(double{});
-    case DType::complex64: return f(std::complex<float>{});
-    case DType::complex128: return f(std::complex<double>{});
-    case DType::bool_: return f(bool{});
-    case DType::float8_e5m2: return f(Float8E5M2{});
-    case DType::float8_e4m3fn: return f(Float8E4M3FN{});
-    case DType::float8_e5m2fnuz: return f(Float8E5M2FNUZ{});
-    case DType::float8_e4m3fnuz: return f(Float8E4M3FNUZ{});
-    default: failf(ErrorKind::not_supported, "elements of {} cannot be read or written from Python", name(t));
+    case DType::uint8:
+      return f(uint8_t{});
+    case DType::int8:
+      return f(int8_t{});
+    case DType::int16:
+      return f(int16_t{});
+    case DType::int32:
+      return f(int32_t{});
+    case DType::int64:
+      return f(int64_t{});
+    case DType::uint16:
+      return f(uint16_t{});
+    case DType::uint32:
+      return f(uint32_t{});
+    case DType::uint64:
+      return f(uint64_t{});
+    case DType::float16:
+      return f(Half{});
+    case DType::bfloat16:
+      return f(BFloat16{});
+    case DType::float32:
+      return f(float{});
+    case DType::float64:
+      return f(double{});
+    case DType::complex64:
+      return f(std::complex<float>{});
+    case DType::complex128:
+      return f(std::complex<double>{});
+    case DType::bool_:
+      return f(bool{});
+    case DType::float8_e5m2:
+      return f(Float8E5M2{});
+    case DType::float8_e4m3fn:
+      return f(Float8E4M3FN{});
+    case DType::float8_e5m2fnuz:
+      return f(Float8E5M2FNUZ{});
+    case DType::float8_e4m3fnuz:
+      return f(Float8E4M3FNUZ{});
+    default:
+      failf(ErrorKind::not_supported, "elements of {} cannot be read or written from Python", name(t));
   }
 }
 
@@ -309,13 +359,18 @@ PyObject* read_element(const void* p, DType t) {
     using T = decltype(kind);
     T v;
     std::memcpy(&v, p, sizeof v);
-    if constexpr (std::is_same_v<T, bool>) result = Py_NewRef(v ? Py_True : Py_False);
-    else if constexpr (std::is_same_v<T, uint64_t>) result = PyLong_FromUnsignedLongLong(v);
-    else if constexpr (std::is_integral_v<T>) result = PyLong_FromLongLong(v);
+    if constexpr (std::is_same_v<T, bool>)
+      result = Py_NewRef(v ? Py_True : Py_False);
+    else if constexpr (std::is_same_v<T, uint64_t>)
+      result = PyLong_FromUnsignedLongLong(v);
+    else if constexpr (std::is_integral_v<T>)
+      result = PyLong_FromLongLong(v);
     else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
       result = PyComplex_FromDoubles(v.real(), v.imag());
-    else if constexpr (std::is_same_v<T, double>) result = PyFloat_FromDouble(v);
-    else result = PyFloat_FromDouble(static_cast<double>(static_cast<float>(v)));
+    else if constexpr (std::is_same_v<T, double>)
+      result = PyFloat_FromDouble(v);
+    else
+      result = PyFloat_FromDouble(static_cast<double>(static_cast<float>(v)));
   });
   return result;
 }
@@ -330,7 +385,8 @@ void write_element(void* p, DType t, const Scalar& s) {
       int64_t i = s.to_int();
       v = static_cast<T>(i);
       bool lost = sizeof(T) < 8 && static_cast<int64_t>(v) != i;
-      if (std::is_unsigned_v<T> && sizeof(T) < 8 && i < 0 && i >= -(int64_t{1} << (8 * sizeof(T) - 1))) lost = false;  // wraps, as PyTorch's does
+      if (std::is_unsigned_v<T> && sizeof(T) < 8 && i < 0 && i >= -(int64_t{1} << (8 * sizeof(T) - 1)))
+        lost = false;  // wraps, as PyTorch's does
       if (lost) failf("value cannot be converted to type {} without overflow", name(t));
     } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
       v = T(s.to_complex());
@@ -347,7 +403,8 @@ nb::object list_of(const Tensor& t, const char* p, int64_t d) {
   if (d == t.dim()) return nb::steal(read_element(p, t.dtype()));
   int64_t n = t.int_sizes()[d], step = t.int_strides()[d] * t.element_size();
   nb::object list = nb::steal(PyList_New(n));
-  for (int64_t i = 0; i < n; ++i) PyList_SetItem(list.ptr(), i, list_of(t, p + i * step, d + 1).release().ptr());
+  for (int64_t i = 0; i < n; ++i)
+    PyList_SetItem(list.ptr(), i, list_of(t, p + i * step, d + 1).release().ptr());
   return list;
 }
 
@@ -362,7 +419,8 @@ Scalar leaf(PyObject* o) {
   Scalar s;
   if (is_tensor(o)) return read_scalar(tensor_of(o));
   if (!maybe_scalar(o, s)) {
-    if (nb::hasattr(nb::handle(o), "__float__")) return scalar_of(nb::object(nb::handle(o).attr("__float__")()).ptr());
+    if (nb::hasattr(nb::handle(o), "__float__"))
+      return scalar_of(nb::object(nb::handle(o).attr("__float__")()).ptr());
     failf(ErrorKind::type, "tensor(): a {} is neither a number nor a sequence of them", type_name(o));
   }
   return s;
@@ -393,12 +451,15 @@ DType infer(PyObject* o, int depth) {
 
 void store(PyObject* o, char* p, const Tensor& t, int64_t d) {
   if (d == t.dim()) {
-    if (is_sequence(o)) failf(ErrorKind::value, "tensor(): a sequence stands at dim {} where others have numbers", d);
+    if (is_sequence(o))
+      failf(ErrorKind::value, "tensor(): a sequence stands at dim {} where others have numbers", d);
     return write_element(p, t.dtype(), leaf(o));
   }
   int64_t n = t.int_sizes()[d], step = t.int_strides()[d] * t.element_size();
-  if (!is_sequence(o)) failf(ErrorKind::type, "expected a sequence of length {} at dim {} (got a {})", n, d, type_name(o));
-  if (PySequence_Size(o) != n) failf(ErrorKind::value, "expected sequence of length {} at dim {} (got {})", n, d, PySequence_Size(o));
+  if (!is_sequence(o))
+    failf(ErrorKind::type, "expected a sequence of length {} at dim {} (got a {})", n, d, type_name(o));
+  if (PySequence_Size(o) != n)
+    failf(ErrorKind::value, "expected sequence of length {} at dim {} (got {})", n, d, PySequence_Size(o));
   for (int64_t i = 0; i < n; ++i) store(item_at(o, i).ptr(), p + i * step, t, d + 1);
 }
 
@@ -426,7 +487,8 @@ Tensor from_data(PyObject* data, DType dtype) {
   Dims sizes;
   nb::object at = nb::borrow(data);
   while (is_sequence(at.ptr())) {
-    if (sizes.size() > deepest) fail(ErrorKind::value, "tensor(): too many dimensions (the list may contain itself)");
+    if (sizes.size() > deepest)
+      fail(ErrorKind::value, "tensor(): too many dimensions (the list may contain itself)");
     Py_ssize_t n = PySequence_Size(at.ptr());
     if (n < 0) throw nb::python_error();
     sizes.push_back(static_cast<int64_t>(n));
@@ -455,19 +517,28 @@ nb::object to_dlpack(const Tensor& t, bool versioned, bool copied) {
 void bind_arrays(nb::module_& m) {
   nb::class_<Memory>(m, "_Memory").def_prop_ro("__array_interface__", &array_interface);
   m.def("from_numpy", [](nb::handle array) {
-    if (!is_array(array)) failf(ErrorKind::type, "from_numpy: expected np.ndarray (got {})", type_name(array.ptr()));
+    if (!is_array(array))
+      failf(ErrorKind::type, "from_numpy: expected np.ndarray (got {})", type_name(array.ptr()));
     return object_from(from_array(array, false));
   });
-  m.def("_from_data", [](nb::handle data, nb::handle dtype) { return object_from(from_data(data.ptr(), dtype_of_object(dtype.ptr()))); },
-        nb::arg("data"), nb::arg("dtype").none());
+  m.def(
+      "_from_data",
+      [](nb::handle data, nb::handle dtype) {
+        return object_from(from_data(data.ptr(), dtype_of_object(dtype.ptr())));
+      },
+      nb::arg("data"), nb::arg("dtype").none());
   m.def("from_dlpack", [](nb::handle o) { return object_from(from_dlpack(o)); });
-  m.def("_to_dlpack", [](nb::handle o, bool versioned, bool copied) { return to_dlpack(tensor_of(o.ptr()), versioned, copied); });
-  m.def("_from_storage", [](nb::handle source, nb::handle dtype, nb::handle sizes, nb::handle strides, nb::handle offset) {
-    // Another view of the same memory, for unpickling: no history.
-    const Tensor& t = tensor_of(source.ptr());
-    return object_from(make_view_of(t.storage(), dims_from(sizes.ptr(), "a size"), dims_from(strides.ptr(), "a stride"),
-                                    int_of(offset.ptr(), "the offset"), dtype_of_object(dtype.ptr())));
+  m.def("_to_dlpack", [](nb::handle o, bool versioned, bool copied) {
+    return to_dlpack(tensor_of(o.ptr()), versioned, copied);
   });
+  m.def("_from_storage",
+        [](nb::handle source, nb::handle dtype, nb::handle sizes, nb::handle strides, nb::handle offset) {
+          // Another view of the same memory, for unpickling: no history.
+          const Tensor& t = tensor_of(source.ptr());
+          return object_from(make_view_of(t.storage(), dims_from(sizes.ptr(), "a size"),
+                                          dims_from(strides.ptr(), "a stride"),
+                                          int_of(offset.ptr(), "the offset"), dtype_of_object(dtype.ptr())));
+        });
   // The bytes of a tensor in row-major order, and back, for pickling.
   m.def("_bytes", [](nb::handle o) {
     const Tensor& t = tensor_of(o.ptr());
@@ -479,7 +550,8 @@ void bind_arrays(nb::module_& m) {
   m.def("_from_bytes", [](nb::bytes bytes, nb::handle dtype, nb::handle sizes) {
     Tensor t = make_tensor(dims_from(sizes.ptr(), "a size"), dtype_of_object(dtype.ptr()));
     size_t n = static_cast<size_t>(t.int_numel() * t.element_size());
-    if (n != bytes.size()) failf(ErrorKind::value, "unpickling a tensor: {} bytes are there, {} are needed", bytes.size(), n);
+    if (n != bytes.size())
+      failf(ErrorKind::value, "unpickling a tensor: {} bytes are there, {} are needed", bytes.size(), n);
     if (n) std::memcpy(t.data(), bytes.c_str(), n);
     return object_from(t);
   });

@@ -33,7 +33,8 @@ std::vector<Tensor> tensors_from(nb::handle o, const char* what) {
       list.emplace_back();
       continue;
     }
-    if (!is_tensor(item.ptr())) failf(ErrorKind::type, "{}: expected tensors, found a {}", what, type_name(item.ptr()));
+    if (!is_tensor(item.ptr()))
+      failf(ErrorKind::type, "{}: expected tensors, found a {}", what, type_name(item.ptr()));
     list.push_back(tensor_of(item.ptr()));
   }
   return list;
@@ -45,7 +46,9 @@ autograd::Hook python_hook(nb::handle function) {
     WithGil gil;
     nb::object result = nb::handle(keep.get())(object_from(grad));
     if (result.is_none()) return {};
-    if (!is_tensor(result.ptr())) failf(ErrorKind::type, "hook: a tensor hook must return None or a Tensor, not {}", type_name(result.ptr()));
+    if (!is_tensor(result.ptr()))
+      failf(ErrorKind::type, "hook: a tensor hook must return None or a Tensor, not {}",
+            type_name(result.ptr()));
     return tensor_of(result.ptr());
   };
 }
@@ -76,21 +79,28 @@ struct PythonNode : autograd::GradNode, std::enable_shared_from_this<PythonNode>
       args.append(object_from(g));
     }
     nb::object result = nb::handle(function.get()).attr("backward")(*nb::tuple(args));
-    nb::tuple results = PyTuple_Check(result.ptr()) ? nb::borrow<nb::tuple>(result)
+    nb::tuple results = PyTuple_Check(result.ptr())  ? nb::borrow<nb::tuple>(result)
                         : PyList_Check(result.ptr()) ? nb::tuple(result)
                                                      : nb::make_tuple(result);
     size_t n = nb::len(results), wanted = edge_of_argument.size();
     for (size_t i = wanted; i < n; ++i)
-      if (!results[i].is_none()) failf("function {} returned an incorrect number of gradients (expected {}, got {})", name_, wanted, n);
-    if (n < wanted) failf("function {} returned an incorrect number of gradients (expected {}, got {})", name_, wanted, n);
+      if (!results[i].is_none())
+        failf("function {} returned an incorrect number of gradients (expected {}, got {})", name_, wanted,
+              n);
+    if (n < wanted)
+      failf("function {} returned an incorrect number of gradients (expected {}, got {})", name_, wanted, n);
     std::vector<Tensor> out(edges.size());
     for (size_t i = 0; i < wanted; ++i) {
       nb::object g = results[i];
       if (g.is_none()) continue;
-      if (!is_tensor(g.ptr())) failf(ErrorKind::type, "function {} returned a {} as gradient {}: expected a Tensor or None", name_, type_name(g.ptr()), i);
+      if (!is_tensor(g.ptr()))
+        failf(ErrorKind::type, "function {} returned a {} as gradient {}: expected a Tensor or None", name_,
+              type_name(g.ptr()), i);
       if (edge_of_argument[i] < 0)
-        failf("function {} returned a gradient different than None at position {}, but the corresponding forward input was not a Variable",
-              name_, i + 1);
+        failf(
+            "function {} returned a gradient different than None at position {}, but the corresponding "
+            "forward input was not a Variable",
+            name_, i + 1);
       out[static_cast<size_t>(edge_of_argument[i])] = tensor_of(g.ptr());
     }
     return out;
@@ -106,9 +116,13 @@ nb::object saved_tensors(const NodeLink& link) {
   std::shared_ptr<PythonNode> node = link.node.lock();
   if (!node) fail("saved_tensors: the recorded function is gone");
   if (node->released)
-    fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). Saved "
-         "intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-         "backward through the graph a second time or if you need to access saved tensors after calling backward.");
+    fail(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved "
+        "intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+        "retain_graph=True if you need to "
+        "backward through the graph a second time or if you need to access saved tensors after calling "
+        "backward.");
   nb::list list;
   for (const autograd::SavedTensor& s : node->saved) list.append(object_from(s.unpack(node)));
   return nb::tuple(list);
@@ -170,7 +184,8 @@ nb::object apply_function(nb::handle cls, nb::handle ctx, nb::args args) {
     uint32_t place = static_cast<uint32_t>(node->result_shapes.size());
     node->result_shapes.push_back(autograd::shape_of(t));
     bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.is_same(t); });
-    bool is_dirty = contains(dirty, t), differentiable = (t.is_floating_point() || t.is_complex()) && !contains(constant, t);
+    bool is_dirty = contains(dirty, t),
+         differentiable = (t.is_floating_point() || t.is_complex()) && !contains(constant, t);
     if ((is_input && !is_dirty) || (t->base && !is_dirty)) t = t.shallow_copy();
     if (differentiable) autograd::set_history(t, node, place);
     made.emplace_back(given, t);
@@ -198,24 +213,35 @@ nb::object node_object(const std::shared_ptr<autograd::GradNode>& node) {
 }  // namespace
 
 void bind_autograd(nb::module_& m) {
-  m.def("_backward", [](nb::handle outputs, nb::handle gradients, bool retain_graph, bool create_graph) {
-    std::vector<Tensor> out = tensors_from(outputs, "backward"), grads = tensors_from(gradients, "backward");
-    Released released(true);
-    autograd::backward(out, grads, retain_graph, create_graph);
-  }, nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
-  m.def("_grad", [](nb::handle outputs, nb::handle inputs, nb::handle gradients, bool retain_graph, bool create_graph, bool allow_unused) {
-    std::vector<Tensor> out = tensors_from(outputs, "grad"), in = tensors_from(inputs, "grad"), grads = tensors_from(gradients, "grad");
-    std::vector<Tensor> result;
-    {
-      Released released(true);
-      result = autograd::grad(out, in, grads, {retain_graph, create_graph, allow_unused});
-    }
-    nb::list list;
-    for (const Tensor& t : result) list.append(object_from(t));
-    return nb::tuple(list);
-  }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+  m.def(
+      "_backward",
+      [](nb::handle outputs, nb::handle gradients, bool retain_graph, bool create_graph) {
+        std::vector<Tensor> out = tensors_from(outputs, "backward"),
+                            grads = tensors_from(gradients, "backward");
+        Released released(true);
+        autograd::backward(out, grads, retain_graph, create_graph);
+      },
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  m.def(
+      "_grad",
+      [](nb::handle outputs, nb::handle inputs, nb::handle gradients, bool retain_graph, bool create_graph,
+         bool allow_unused) {
+        std::vector<Tensor> out = tensors_from(outputs, "grad"), in = tensors_from(inputs, "grad"),
+                            grads = tensors_from(gradients, "grad");
+        std::vector<Tensor> result;
+        {
+          Released released(true);
+          result = autograd::grad(out, in, grads, {retain_graph, create_graph, allow_unused});
+        }
+        nb::list list;
+        for (const Tensor& t : result) list.append(object_from(t));
+        return nb::tuple(list);
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
 
-  m.def("_register_hook", [](nb::handle t, nb::handle hook) { return autograd::register_hook(tensor_of(t.ptr()), python_hook(hook)); });
+  m.def("_register_hook", [](nb::handle t, nb::handle hook) {
+    return autograd::register_hook(tensor_of(t.ptr()), python_hook(hook));
+  });
   m.def("_remove_hook", [](nb::handle t, int number) { autograd::remove_hook(tensor_of(t.ptr()), number); });
   m.def("_register_post_accumulate_hook", [](nb::handle t, nb::handle hook) {
     std::shared_ptr<PyObject> keep = shared_reference(hook.ptr());
@@ -236,12 +262,17 @@ void bind_autograd(nb::module_& m) {
   m.def("_apply_function", &apply_function);
   nb::class_<NodeObject>(m, "Node")
       .def("name", [](const NodeObject& n) { return n.node->name(); })
-      .def("__repr__", [](const NodeObject& n) { return fmt::format("<{} object at {:#x}>", n.node->name(), reinterpret_cast<uintptr_t>(n.node.get())); })
+      .def("__repr__",
+           [](const NodeObject& n) {
+             return fmt::format("<{} object at {:#x}>", n.node->name(),
+                                reinterpret_cast<uintptr_t>(n.node.get()));
+           })
       .def("__eq__", [](const NodeObject& a, const NodeObject& b) { return a.node == b.node; })
       .def("__hash__", [](const NodeObject& n) { return reinterpret_cast<intptr_t>(n.node.get()); })
       .def_prop_ro("next_functions", [](const NodeObject& n) {
         nb::list list;
-        for (const autograd::Edge& e : n.node->edges) list.append(nb::make_tuple(node_object(e.node), e.input));
+        for (const autograd::Edge& e : n.node->edges)
+          list.append(nb::make_tuple(node_object(e.node), e.input));
         return nb::tuple(list);
       });
   m.def("_grad_fn", [](nb::handle o) -> nb::object {

@@ -56,16 +56,19 @@ Indexed apply(const Tensor& self, PyObject* index) {
   if (ellipses > 1) fail(ErrorKind::index, "an index can only have a single ellipsis ('...')");
   if (named > self.dim()) {
     if (self.dim() == 0 && named == 1)
-      fail(ErrorKind::index, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
-                             "tensor to a number");
+      fail(ErrorKind::index,
+           "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+           "convert a 0-dim "
+           "tensor to a number");
     failf(ErrorKind::index, "too many indices for tensor of dimension {}", self.dim());
   }
 
   Indexed r{self, {}, false};
-  int64_t dim = 0;       // of the view so far
-  size_t place = 0;      // among `indices`: a mask of several dimensions fills one place
+  int64_t dim = 0;   // of the view so far
+  size_t place = 0;  // among `indices`: a mask of several dimensions fills one place
   auto put = [&](const Tensor& t) {
-    if (!is_integral(t.dtype(), true)) fail(ErrorKind::index, "tensors used as indices must be long, int, byte or bool tensors");
+    if (!is_integral(t.dtype(), true))
+      fail(ErrorKind::index, "tensors used as indices must be long, int, byte or bool tensors");
     r.indices.resize(place);
     r.indices.push_back(t);
     r.advanced = true;
@@ -88,18 +91,23 @@ Indexed apply(const Tensor& self, PyObject* index) {
       *flag.data_ptr<bool>() = o == Py_True;
       put(flag);
     } else if (PySlice_Check(o)) {
-      nb::object start = nb::handle(o).attr("start"), stop = nb::handle(o).attr("stop"), step = nb::handle(o).attr("step");
+      nb::object start = nb::handle(o).attr("start"), stop = nb::handle(o).attr("stop"),
+                 step = nb::handle(o).attr("step");
       SymInt by = step.is_none() ? SymInt(1) : slice_bound(step.ptr());
-      if (by.is_int() && by.as_int() <= 0) fail(ErrorKind::value, by.as_int() == 0 ? "step cannot be zero" : "step must be greater than zero");
+      if (by.is_int() && by.as_int() <= 0)
+        fail(ErrorKind::value, by.as_int() == 0 ? "step cannot be zero" : "step must be greater than zero");
       bool whole = start.is_none() && stop.is_none() && by.is_int() && by.as_int() == 1;
       if (!whole || thread_state.active)
-        r.view = one("aten::slice.Tensor", {Arg(r.view), Arg(dim), start.is_none() ? Arg() : Arg(slice_bound(start.ptr())),
-                                            stop.is_none() ? Arg() : Arg(slice_bound(stop.ptr())), Arg(by)});
+        r.view = one("aten::slice.Tensor",
+                     {Arg(r.view), Arg(dim), start.is_none() ? Arg() : Arg(slice_bound(start.ptr())),
+                      stop.is_none() ? Arg() : Arg(slice_bound(stop.ptr())), Arg(by)});
       ++dim, ++place;
     } else if (maybe_int(o, false, position)) {
       SymInt size = r.view.size(dim);
-      if (position.is_int() && size.is_int() && (position.as_int() >= size.as_int() || position.as_int() < -size.as_int()))
-        failf(ErrorKind::index, "index {} is out of bounds for dimension {} with size {}", position.as_int(), dim, size.as_int());
+      if (position.is_int() && size.is_int() &&
+          (position.as_int() >= size.as_int() || position.as_int() < -size.as_int()))
+        failf(ErrorKind::index, "index {} is out of bounds for dimension {} with size {}", position.as_int(),
+              dim, size.as_int());
       r.view = one("aten::select.int", {Arg(r.view), Arg(dim), Arg(position)});
     } else if (is_tensor(o)) {
       const Tensor& t = tensor_of(o);
@@ -116,7 +124,9 @@ Indexed apply(const Tensor& self, PyObject* index) {
       put(index_tensor(o));
     } else {
       failf(ErrorKind::type,
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})", type_name(o));
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            "indices (got {})",
+            type_name(o));
     }
   }
   return r;
@@ -146,12 +156,15 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) noexcept {
     } else if (maybe_scalar(value, number)) {
       is_scalar = true;
     } else {
-      failf(ErrorKind::type, "can't assign a {} to a tern.{}Tensor", type_name(value), script_name(t.dtype()));
+      failf(ErrorKind::type, "can't assign a {} to a tern.{}Tensor", type_name(value),
+            script_name(t.dtype()));
     }
     Indexed r = apply(t, index);
     if (r.advanced) {
-      if (is_scalar) from = tensor(number, {.dtype = t.dtype()});
-      else if (from.dtype() != t.dtype() && from.dim() == 0) from = one("aten::_to_copy", {Arg(from), Arg(t.dtype())});
+      if (is_scalar)
+        from = tensor(number, {.dtype = t.dtype()});
+      else if (from.dtype() != t.dtype() && from.dim() == 0)
+        from = one("aten::_to_copy", {Arg(from), Arg(t.dtype())});
       one("aten::index_put_", {Arg(r.view), Arg(Span<const Tensor>(r.indices)), Arg(from)});
     } else if (is_scalar) {
       one("aten::fill_.Scalar", {Arg(r.view), Arg(number)});
@@ -160,7 +173,9 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) noexcept {
       Dims sizes(from.sizes());
       size_t first = 0;
       while (sizes.size() - first > static_cast<size_t>(r.view.dim()) && sizes[first] == SymInt(1)) ++first;
-      if (first) from = one("aten::view", {Arg(from), Arg(Span<const SymInt>(sizes.data() + first, sizes.size() - first))});
+      if (first)
+        from = one("aten::view",
+                   {Arg(from), Arg(Span<const SymInt>(sizes.data() + first, sizes.size() - first))});
       one("aten::copy_", {Arg(r.view), Arg(from)});
     }
     return Py_None;

@@ -1,4 +1,5 @@
-// The extension module `tern._tern`: its parts in order. The package in python/tern gives them PyTorch's names.
+// The extension module `tern._tern`: its parts in order. The package in python/tern gives them PyTorch's
+// names.
 #include "python/objects.h"
 
 #ifndef TERN_VERSION

@@ -1,4 +1,5 @@
-// What the files of the Python door share: Python's Tensor, and the ways between Python objects and Tern's values.
+// What the files of the Python door share: Python's Tensor, and the ways between Python objects and Tern's
+// values.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -15,10 +16,10 @@ namespace tern::python {
 
 namespace nb = nanobind;
 
-// Python's Tensor: a handle that never changes while the object lives, so that kernels may borrow it without the GIL.
+// Python's Tensor: a handle that never changes while the object lives, so that kernels may borrow it without
+// the GIL.
 struct TensorObject {
-  PyObject_HEAD
-  Tensor tensor;
+  PyObject_HEAD Tensor tensor;
   PyObject* dict;
   PyObject* weak_references;
 };
@@ -48,7 +49,8 @@ struct Types {
 extern Types types;
 
 inline bool is_tensor(PyObject* o) {
-  return Py_TYPE(o) == types.tensor || Py_TYPE(o) == types.parameter || PyType_IsSubtype(Py_TYPE(o), types.tensor);
+  return Py_TYPE(o) == types.tensor || Py_TYPE(o) == types.parameter ||
+         PyType_IsSubtype(Py_TYPE(o), types.tensor);
 }
 inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }
 
@@ -115,12 +117,12 @@ struct Overload {
   std::list<Dims> kept_ints;
   std::list<std::vector<double>> kept_floats;
   std::list<std::unique_ptr<bool[]>> kept_bools;
-  size_t positional = 0;        // arguments before the first keyword-only one
-  int varargs = -1;             // the list that may be spelled out: view(2, 3)
-  int out = -1;                 // the first out= argument; -1 if there is none
+  size_t positional = 0;  // arguments before the first keyword-only one
+  int varargs = -1;       // the list that may be spelled out: view(2, 3)
+  int out = -1;           // the first out= argument; -1 if there is none
   int outs = 0;
   bool numbers_as_tensors = false;
-  bool factory = false;         // takes requires_grad= although the schema does not say so
+  bool factory = false;              // takes requires_grad= although the schema does not say so
   PyObject* result_class = nullptr;  // a namedtuple
 
   explicit Overload(const Op& op);
@@ -142,11 +144,13 @@ struct Room {
   bool requires_grad = false;
 };
 
-// Binds a Python call to a schema. `loose` also takes numbers for tensors and one-element tensors for numbers. False when it does
-// not fit; then `why`, when asked for, says what is wrong.
-bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObject* names, bool loose, Room& room, std::string* why);
+// Binds a Python call to a schema. `loose` also takes numbers for tensors and one-element tensors for
+// numbers. False when it does not fit; then `why`, when asked for, says what is wrong.
+bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObject* names, bool loose,
+          Room& room, std::string* why);
 
-// Chooses among the overloads of "aten::add" as PyTorch does, and calls. A new reference, or nullptr with the exception set.
+// Chooses among the overloads of "aten::add" as PyTorch does, and calls. A new reference, or nullptr with the
+// exception set.
 struct Packet {
   Symbol name;
   std::vector<const Overload*> overloads;  // out= variants last

@@ -1,6 +1,6 @@
-// Operators as Python objects: a packet (tern.add), one overload of it (tern.ops.aten.add.Tensor), a method (x.add). None is bound by
-// hand: a call parses its arguments from the schema.
-#include <mutex>
+// Operators as Python objects: a packet (tern.add), one overload of it (tern.ops.aten.add.Tensor), a method
+// (x.add). None is bound by hand: a call parses its arguments from the schema.
+#include <nanobind/stl/string_view.h>
 #include <unordered_map>
 
 #include "python/objects.h"
@@ -44,7 +44,8 @@ bool is_heavy(const Room& room) {
     if (a.kind == ArgKind::tensor && a.tensor_ptr->defined() && a.tensor_ptr->numel().is_int())
       elements += a.tensor_ptr->numel().as_int();
     else if (a.kind == ArgKind::tensors)
-      for (const Tensor& t : a.tensors()) elements += t.defined() && t.numel().is_int() ? t.numel().as_int() : 0;
+      for (const Tensor& t : a.tensors())
+        elements += t.defined() && t.numel().is_int() ? t.numel().as_int() : 0;
   }
   return elements >= worth_releasing;
 }
@@ -56,7 +57,8 @@ Loc python_location() {
   nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
   std::string file = nb::cast<std::string>(nb::str(code.attr("co_filename")));
   std::string function = nb::cast<std::string>(nb::str(code.attr("co_name")));
-  return {Symbol(file).c_str(), Symbol(function).c_str(), static_cast<unsigned>(PyFrame_GetLineNumber(frame)), 0};
+  return {Symbol(file).c_str(), Symbol(function).c_str(), static_cast<unsigned>(PyFrame_GetLineNumber(frame)),
+          0};
 }
 
 nb::object result_object(const Value& v, bool tuples) {
@@ -66,7 +68,8 @@ nb::object result_object(const Value& v, bool tuples) {
     for (const Value& item : items) tensors &= item.is_tensor();
     if (tensors) {
       PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(items.size()));
-      for (size_t i = 0; i < items.size(); ++i) PyTuple_SetItem(tuple, static_cast<Py_ssize_t>(i), wrap(items[i].tensor()));
+      for (size_t i = 0; i < items.size(); ++i)
+        PyTuple_SetItem(tuple, static_cast<Py_ssize_t>(i), wrap(items[i].tensor()));
       return nb::steal(tuple);
     }
   }
@@ -86,7 +89,10 @@ PyObject* result_class(const Overload& overload) {
   }
   std::string_view name = overload.schema->name.view();
   if (size_t colon = name.rfind(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
-  slot = nb::module_::import_("collections").attr("namedtuple")(nb::str(name.data(), name.size()), fields).release().ptr();
+  slot = nb::module_::import_("collections")
+             .attr("namedtuple")(nb::str(name.data(), name.size()), fields)
+             .release()
+             .ptr();
   return slot;
 }
 
@@ -118,7 +124,8 @@ PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
   nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i)
     PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), result_object(many[i], tuples).release().ptr());
-  if (PyObject* named = tuples ? result_class(overload) : nullptr) return PyObject_Call(named, tuple.ptr(), nullptr);
+  if (PyObject* named = tuples ? result_class(overload) : nullptr)
+    return PyObject_Call(named, tuple.ptr(), nullptr);
   return tuple.release().ptr();
 }
 
@@ -132,22 +139,23 @@ std::string python_name(Symbol name) {
   std::string given;
   for (size_t i = 0; i < nargs; ++i) given += (i ? ", " : "") + type_name(args[i]);
   for (Py_ssize_t k = 0; names && k < PyTuple_Size(names); ++k)
-    given += fmt::format("{}{}={}", given.empty() ? "" : ", ", nb::cast<std::string>(nb::str(nb::handle(PyTuple_GetItem(names, k)))),
+    given += fmt::format("{}{}={}", given.empty() ? "" : ", ",
+                         nb::cast<std::string>(nb::str(nb::handle(PyTuple_GetItem(names, k)))),
                          type_name(args[nargs + static_cast<size_t>(k)]));
-  if (packet.overloads.size() == 1) {
+  std::vector<const Overload*> tried;  // an out= variant is worth a word only when out= was given
+  for (const Overload* o : packet.overloads)
+    if (o->out < 0 || given.find("out=") != std::string::npos) tried.push_back(o);
+  if (tried.empty()) tried = packet.overloads;
+  std::string reasons, why;
+  for (const Overload* o : tried) {
     Room room;
-    std::string why;
-    bind(*packet.overloads[0], args, nargs, names, true, room, &why);
-    failf(ErrorKind::type, "{}(): {}\n  {}", python_name(packet.name), why, packet.overloads[0]->schema->str());
-  }
-  std::string reasons;
-  for (const Overload* o : packet.overloads) {
-    Room room;
-    std::string why;
     bind(*o, args, nargs, names, true, room, &why);
     reasons += fmt::format("\n  {}\n    {}", o->schema->str(), why);
   }
-  failf(ErrorKind::type, "{}() received an invalid combination of arguments - got ({}), but expected one of:{}",
+  if (tried.size() == 1)
+    failf(ErrorKind::type, "{}(): {}\n  {}", python_name(packet.name), why, tried[0]->schema->str());
+  failf(ErrorKind::type,
+        "{}() received an invalid combination of arguments - got ({}), but expected one of:{}",
         python_name(packet.name), given, reasons);
 }
 
@@ -179,8 +187,7 @@ namespace {
 // ---- the three Python types: they differ in what they hold and how they are called ----
 
 struct OpObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   const Packet* packet;
   const Overload* overload;  // of an OpOverload
 };
@@ -208,7 +215,8 @@ PyObject* overload_vectorcall(PyObject* self, PyObject* const* args, size_t narg
   });
 }
 
-PyObject* make_op(PyTypeObject* type, const Packet* packet, const Overload* overload, vectorcallfunc function) {
+PyObject* make_op(PyTypeObject* type, const Packet* packet, const Overload* overload,
+                  vectorcallfunc function) {
   OpObject* o = PyObject_New(OpObject, type);
   if (!o) return nullptr;
   o->vectorcall = function;
@@ -241,8 +249,11 @@ PyObject* op_repr(PyObject* self) {
   return guarded([&]() -> PyObject* {
     OpObject* o = op_object(self);
     std::string text;
-    if (o->overload) text = fmt::format("<OpOverload(op='{}')>", o->overload->schema->fx_name());
-    else text = fmt::format("<{} '{}'>", Py_TYPE(self) == method_type ? "method" : "OpOverloadPacket", o->packet->name.view());
+    if (o->overload)
+      text = fmt::format("<OpOverload(op='{}')>", o->overload->schema->fx_name());
+    else
+      text = fmt::format("<{} '{}'>", Py_TYPE(self) == method_type ? "method" : "OpOverloadPacket",
+                         o->packet->name.view());
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
   });
 }
@@ -266,12 +277,14 @@ PyObject* packet_getattro(PyObject* self, PyObject* name) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", overload);
   }
   if (!wanted.starts_with("__"))
-    PyErr_Format(PyExc_AttributeError, "The underlying op of '%s' has no overload name '%s'; it has %s", packet->name.c_str(), data,
-                 known.c_str());
+    PyErr_Format(PyExc_AttributeError, "The underlying op of '%s' has no overload name '%s'; it has %s",
+                 packet->name.c_str(), data, known.c_str());
   return nullptr;
 }
 
-PyObject* text_object(std::string_view s) { return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())); }
+PyObject* text_object(std::string_view s) {
+  return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+}
 
 PyObject* packet_overloads(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
@@ -286,9 +299,13 @@ PyObject* packet_overloads(PyObject* self, PyObject*) {
 }
 
 PyGetSetDef packet_getset[] = {
-    {"__name__", [](PyObject* o, void*) { return guarded([&] { return text_object(python_name(op_object(o)->packet->name)); }); },
+    {"__name__",
+     [](PyObject* o, void*) {
+       return guarded([&] { return text_object(python_name(op_object(o)->packet->name)); });
+     },
      nullptr, nullptr, nullptr},
-    {"_qualified_op_name", [](PyObject* o, void*) { return text_object(op_object(o)->packet->name.view()); }, nullptr, nullptr, nullptr},
+    {"_qualified_op_name", [](PyObject* o, void*) { return text_object(op_object(o)->packet->name.view()); },
+     nullptr, nullptr, nullptr},
     {"__doc__",
      [](PyObject* o, void*) {
        return guarded([&] {
@@ -299,7 +316,8 @@ PyGetSetDef packet_getset[] = {
      },
      nullptr, nullptr, nullptr},
     {}};
-PyMethodDef packet_methods[] = {{"overloads", packet_overloads, METH_NOARGS, "The names of the overloads."}, {}};
+PyMethodDef packet_methods[] = {{"overloads", packet_overloads, METH_NOARGS, "The names of the overloads."},
+                                {}};
 
 PyGetSetDef overload_getset[] = {
     {"__name__",
@@ -316,27 +334,41 @@ PyGetSetDef overload_getset[] = {
        return text_object(n.empty() ? "default" : n);
      },
      nullptr, nullptr, nullptr},
-    {"_schema", [](PyObject* o, void*) { return guarded([&] { return text_object(op_object(o)->overload->schema->str()); }); }, nullptr,
-     nullptr, nullptr},
-    {"overloadpacket", [](PyObject* o, void*) { return guarded([&] { return packet_object(*op_object(o)->packet); }); }, nullptr, nullptr,
-     nullptr},
+    {"_schema",
+     [](PyObject* o, void*) {
+       return guarded([&] { return text_object(op_object(o)->overload->schema->str()); });
+     },
+     nullptr, nullptr, nullptr},
+    {"overloadpacket",
+     [](PyObject* o, void*) { return guarded([&] { return packet_object(*op_object(o)->packet); }); },
+     nullptr, nullptr, nullptr},
     {"namespace",
      [](PyObject* o, void*) {
        std::string_view n = op_object(o)->packet->name.view();
        return text_object(n.substr(0, n.find(':')));
      },
      nullptr, nullptr, nullptr},
-    {"is_core", [](PyObject* o, void*) { return Py_NewRef(op_object(o)->overload->op->is(op_core) ? Py_True : Py_False); }, nullptr,
-     nullptr, nullptr},
+    {"is_core",
+     [](PyObject* o, void*) {
+       return Py_NewRef(op_object(o)->overload->op->is(op_core) ? Py_True : Py_False);
+     },
+     nullptr, nullptr, nullptr},
     {"differentiable",
      [](PyObject* o, void*) {
        const Op& op = *op_object(o)->overload->op;
-       return Py_NewRef(op.grad || op.is(op_composite) || (op.functional && op.functional->grad) ? Py_True : Py_False);
+       return Py_NewRef(op.grad || op.is(op_composite) || (op.functional && op.functional->grad) ? Py_True
+                                                                                                 : Py_False);
      },
      nullptr, "Whether there is a gradient formula, or a body whose operators have.", nullptr},
-    {"is_random", [](PyObject* o, void*) { return Py_NewRef(op_object(o)->overload->op->is(op_random) ? Py_True : Py_False); }, nullptr,
-     nullptr, nullptr},
-    {"is_composite", [](PyObject* o, void*) { return Py_NewRef(op_object(o)->overload->op->is(op_composite) ? Py_True : Py_False); },
+    {"is_random",
+     [](PyObject* o, void*) {
+       return Py_NewRef(op_object(o)->overload->op->is(op_random) ? Py_True : Py_False);
+     },
+     nullptr, nullptr, nullptr},
+    {"is_composite",
+     [](PyObject* o, void*) {
+       return Py_NewRef(op_object(o)->overload->op->is(op_composite) ? Py_True : Py_False);
+     },
      nullptr, nullptr, nullptr},
     {}};
 
@@ -355,16 +387,19 @@ PyObject* packet_reduce(PyObject* self, PyObject*) {
   });
 }
 PyMethodDef overload_methods[] = {{"__reduce__", overload_reduce, METH_NOARGS, nullptr}, {}};
-PyMethodDef packet_all_methods[] = {packet_methods[0], {"__reduce__", packet_reduce, METH_NOARGS, nullptr}, {}};
+PyMethodDef packet_all_methods[] = {
+    packet_methods[0], {"__reduce__", packet_reduce, METH_NOARGS, nullptr}, {}};
 
 PyObject* method_get(PyObject* self, PyObject* instance, PyObject*) {
   if (!instance || instance == Py_None) return Py_NewRef(self);
   return PyMethod_New(self, instance);
 }
 
-PyMemberDef vectorcall_member[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr}, {}};
+PyMemberDef vectorcall_member[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(OpObject, vectorcall), READONLY, nullptr}, {}};
 
-PyTypeObject* make_type(const char* name, PyGetSetDef* getset, PyMethodDef* methods, unsigned flags, PyType_Slot extra) {
+PyTypeObject* make_type(const char* name, PyGetSetDef* getset, PyMethodDef* methods, unsigned flags,
+                        PyType_Slot extra) {
   PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(op_dealloc)},
                          {Py_tp_repr, reinterpret_cast<void*>(op_repr)},
                          {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
@@ -373,7 +408,8 @@ PyTypeObject* make_type(const char* name, PyGetSetDef* getset, PyMethodDef* meth
                          {Py_tp_methods, methods},
                          extra,
                          {0, nullptr}};
-  PyType_Spec spec{name, sizeof(OpObject), 0, static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | flags), slots};
+  PyType_Spec spec{name, sizeof(OpObject), 0,
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | flags), slots};
   PyObject* type = PyType_FromSpec(&spec);
   if (!type) throw nb::python_error();
   return reinterpret_cast<PyTypeObject*>(type);
@@ -393,7 +429,9 @@ void add_methods() {
     std::string_view first = text.substr(text.find('(') + 1);
     first = first.substr(0, first.find(','));
     first = first.substr(0, first.find(')') == first.size() - 1 ? first.size() - 1 : first.size());
-    if (!first.starts_with("Tensor") || !(first.ends_with(" self") || first.find(" self)") != std::string_view::npos)) continue;
+    if (!first.starts_with("Tensor") ||
+        !(first.ends_with(" self") || first.find(" self)") != std::string_view::npos))
+      continue;
     std::string key(name);
     if (PyObject_HasAttrString(type, key.c_str())) continue;
     const Packet* packet = find_packet("aten::" + key);
@@ -418,7 +456,8 @@ void bind_operators(nb::module_& m) {
     return nb::steal(packet_object(*p));
   });
   m.def("_has_packet", [](std::string_view name) { return !tern::overloads(Symbol(name)).empty(); });
-  m.def("_overload", [](std::string_view name) { return nb::steal(overload_object(overload_of(get_op(name)))); });
+  m.def("_overload",
+        [](std::string_view name) { return nb::steal(overload_object(overload_of(get_op(name)))); });
   m.def("_all_ops", [] {
     nb::list names;
     for (const Op* op : all_ops()) {

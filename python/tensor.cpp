@@ -1,5 +1,5 @@
-// Python's Tensor: what a tensor is, Python's operators on it, and the numbers that come out of it. Everything an operator computes is
-// a method that operators.cpp adds from the table.
+// Python's Tensor: what a tensor is, Python's operators on it, and the numbers that come out of it.
+// Everything an operator computes is a method that operators.cpp adds from the table.
 #include <algorithm>
 
 #include "python/objects.h"
@@ -46,10 +46,12 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-// Tensor(), Tensor(2, 3), Tensor([1., 2.]), and for subclasses Tensor(tensor): another object over the same memory.
+// Tensor(), Tensor(2, 3), Tensor([1., 2.]), and for subclasses Tensor(tensor): another object over the same
+// memory.
 PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    if (kwargs && PyDict_Size(kwargs) > 0) fail(ErrorKind::type, "Tensor() takes no keyword arguments; use tern.tensor(data, dtype=...)");
+    if (kwargs && PyDict_Size(kwargs) > 0)
+      fail(ErrorKind::type, "Tensor() takes no keyword arguments; use tern.tensor(data, dtype=...)");
     Py_ssize_t n = PyTuple_Size(args);
     PyObject* first = n ? PyTuple_GetItem(args, 0) : nullptr;
     if (n == 1 && is_tensor(first)) return new_object(type, tensor_of(first).shallow_copy());
@@ -89,7 +91,8 @@ PyObject* call_two(const Packet& packet, PyObject* a, PyObject* b) {
   return call_packet(packet, args, 2, nullptr);
 }
 
-// `reflected` is called as reflected(tensor, number); empty: the operator itself takes the number on the left.
+// `reflected` is called as reflected(tensor, number); empty: the operator itself takes the number on the
+// left.
 template <Name name, Name other = "", Name reflected = "">
 PyObject* binary(PyObject* a, PyObject* b) {
   if (!is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
@@ -108,7 +111,8 @@ PyObject* binary(PyObject* a, PyObject* b) {
 PyObject* true_divide(PyObject* a, PyObject* b) {
   if (!is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
   if (is_tensor(a)) return call_named("aten::div", {a, b});
-  nb::object inverse = nb::steal(call_named("aten::reciprocal", {b}));  // as PyTorch's __rtruediv__ records it
+  nb::object inverse =
+      nb::steal(call_named("aten::reciprocal", {b}));  // as PyTorch's __rtruediv__ records it
   return inverse.is_valid() ? call_named("aten::mul", {inverse.ptr(), a}) : nullptr;
 }
 
@@ -132,7 +136,8 @@ PyObject* unary(PyObject* a) {
 PyObject* positive(PyObject* a) { return Py_NewRef(a); }
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
-  static constexpr const char* names[] = {"aten::lt", "aten::le", "aten::eq", "aten::ne", "aten::gt", "aten::ge"};
+  static constexpr const char* names[] = {"aten::lt", "aten::le", "aten::eq",
+                                          "aten::ne", "aten::gt", "aten::ge"};
   if (!is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
   return call_named(names[op], {a, b});
 }
@@ -140,8 +145,7 @@ PyObject* compare(PyObject* a, PyObject* b, int op) {
 // ---- numbers out ----
 
 Scalar number_of(const Tensor& t) {
-  if (!(t.numel() == 1))
-    failf("a Tensor with {} elements cannot be converted to Scalar", t.numel().str());
+  if (!(t.numel() == 1)) failf("a Tensor with {} elements cannot be converted to Scalar", t.numel().str());
   if (t.is_fake() || thread_state.active) return t.item();
   return read_scalar(t);
 }
@@ -234,7 +238,8 @@ PyObject* transposed(PyObject* self, void*) {
 PyObject* matrix_transposed(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     if (tensor_of(self).dim() < 2)
-      failf("tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.", tensor_of(self).dim());
+      failf("tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
+            tensor_of(self).dim());
     return call_named("aten::transpose", {self, nb::int_(-2).ptr(), nb::int_(-1).ptr()});
   });
 }
@@ -247,70 +252,84 @@ PyObject* strides_tuple(const Tensor& t) {
 
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
-           if (!value) fail(ErrorKind::type, "requires_grad cannot be deleted");
-           tensor_of(self).requires_grad_(PyObject_IsTrue(value) == 1);
-           return Py_None;
-         })
+    if (!value) fail(ErrorKind::type, "requires_grad cannot be deleted");
+    tensor_of(self).requires_grad_(PyObject_IsTrue(value) == 1);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
-           const Tensor& t = tensor_of(self);
-           if (!value || value == Py_None) {
-             t.set_grad(Tensor());
-             return Py_None;
-           }
-           if (!is_tensor(value)) failf(ErrorKind::type, "assigned grad expected to be a Tensor or None but got grad of type {}", type_name(value));
-           const Tensor& g = tensor_of(value);
-           if (g.dtype() != t.dtype())
-             failf("attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient must match the tensor's "
-                   "grad_dtype (defaults to the tensor's dtype).",
-                   name(g.dtype()), name(t.dtype()));
-           if (!std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(), t.sizes().end(), [](SymInt a, SymInt b) { return a == b; }))
-             failf("attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the gradient and the tensor "
-                   "are the same size",
-                   str(g.sizes()), str(t.sizes()));
-           t.set_grad(g);
-           return Py_None;
-         })
+    const Tensor& t = tensor_of(self);
+    if (!value || value == Py_None) {
+      t.set_grad(Tensor());
+      return Py_None;
+    }
+    if (!is_tensor(value))
+      failf(ErrorKind::type, "assigned grad expected to be a Tensor or None but got grad of type {}",
+            type_name(value));
+    const Tensor& g = tensor_of(value);
+    if (g.dtype() != t.dtype())
+      failf(
+          "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient "
+          "must match the tensor's "
+          "grad_dtype (defaults to the tensor's dtype).",
+          name(g.dtype()), name(t.dtype()));
+    if (!std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(), t.sizes().end(),
+                    [](SymInt a, SymInt b) { return a == b; }))
+      failf(
+          "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the "
+          "gradient and the tensor "
+          "are the same size",
+          str(g.sizes()), str(t.sizes()));
+    t.set_grad(g);
+    return Py_None;
+  })
              ? 0
              : -1;
 }
 // x.data = y: the same object, with y's memory.
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
-           if (!value || !is_tensor(value)) fail(ErrorKind::type, "data must be set to a Tensor");
-           TensorBody& to = *tensor_of(self).body();
-           const TensorBody& from = *tensor_of(value).body();
-           if (to.requires_grad && !is_floating(from.dtype) && !is_complex(from.dtype))
-             fail("data set to a tensor that requires gradients must be floating point or complex dtype");
-           to.dtype = from.dtype;
-           to.device = from.device;
-           to.symbolic = from.symbolic;
-           to.contiguous = from.contiguous;
-           to.storage = from.storage;
-           to.offset = from.offset;
-           to.numel = from.numel;
-           to.sizes = from.sizes;
-           to.strides = from.strides;
-           to.rungs = static_cast<uint8_t>((to.rungs & ~rung_fake) | (from.rungs & rung_fake));
-           return Py_None;
-         })
+    if (!value || !is_tensor(value)) fail(ErrorKind::type, "data must be set to a Tensor");
+    TensorBody& to = *tensor_of(self).body();
+    const TensorBody& from = *tensor_of(value).body();
+    if (to.requires_grad && !is_floating(from.dtype) && !is_complex(from.dtype))
+      fail("data set to a tensor that requires gradients must be floating point or complex dtype");
+    to.dtype = from.dtype;
+    to.device = from.device;
+    to.symbolic = from.symbolic;
+    to.contiguous = from.contiguous;
+    to.storage = from.storage;
+    to.offset = from.offset;
+    to.numel = from.numel;
+    to.sizes = from.sizes;
+    to.strides = from.strides;
+    to.rungs = static_cast<uint8_t>((to.rungs & ~rung_fake) | (from.rungs & rung_fake));
+    return Py_None;
+  })
              ? 0
              : -1;
 }
 
 PyGetSetDef attributes[] = {
-    {"shape", getter<+[](const Tensor& t) { return size_object(t).release().ptr(); }>, nullptr, nullptr, nullptr},
-    {"dtype", getter<+[](const Tensor& t) { return object_from(t.dtype()).release().ptr(); }>, nullptr, nullptr, nullptr},
-    {"device", getter<+[](const Tensor& t) { return object_from(t.device()).release().ptr(); }>, nullptr, nullptr, nullptr},
-    {"ndim", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, nullptr, nullptr, nullptr},
-    {"requires_grad", getter<+[](const Tensor& t) { return boolean(t.requires_grad()); }>, set_requires_grad, nullptr, nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"shape", getter<+[](const Tensor& t) { return size_object(t).release().ptr(); }>, nullptr, nullptr,
+     nullptr},
+    {"dtype", getter<+[](const Tensor& t) { return object_from(t.dtype()).release().ptr(); }>, nullptr,
+     nullptr, nullptr},
+    {"device", getter<+[](const Tensor& t) { return object_from(t.device()).release().ptr(); }>, nullptr,
+     nullptr, nullptr},
+    {"ndim", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, nullptr, nullptr,
+     nullptr},
+    {"requires_grad", getter<+[](const Tensor& t) { return boolean(t.requires_grad()); }>, set_requires_grad,
+     nullptr, nullptr},
     {"is_leaf", getter<+[](const Tensor& t) { return boolean(t.is_leaf()); }>, nullptr, nullptr, nullptr},
     {"grad", getter<+[](const Tensor& t) { return wrap(t.grad()); }>, set_grad, nullptr, nullptr},
-    {"_grad_fn_name", getter<+[](const Tensor& t) { return object_from(Value(autograd::grad_fn_name(t))).release().ptr(); }>, nullptr, nullptr,
-     nullptr},
+    {"_grad_fn_name",
+     getter<+[](const Tensor& t) { return object_from(Value(autograd::grad_fn_name(t))).release().ptr(); }>,
+     nullptr, nullptr, nullptr},
     {"data", getter<+[](const Tensor& t) { return wrap(t.shallow_copy()); }>, set_data, nullptr, nullptr},
     {"T", transposed, nullptr, nullptr, nullptr},
     {"mT", matrix_transposed, nullptr, nullptr, nullptr},
@@ -318,36 +337,46 @@ PyGetSetDef attributes[] = {
     {"mH", op_getter<"aten::adjoint">, nullptr, nullptr, nullptr},
     {"real", op_getter<"aten::real">, nullptr, nullptr, nullptr},
     {"imag", op_getter<"aten::imag">, nullptr, nullptr, nullptr},
-    {"itemsize", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.element_size()); }>, nullptr, nullptr, nullptr},
-    {"nbytes", getter<+[](const Tensor& t) { return object_from(t.nbytes()).release().ptr(); }>, nullptr, nullptr, nullptr},
-    {"is_cpu", getter<+[](const Tensor& t) { return boolean(t.device().type == DeviceType::cpu); }>, nullptr, nullptr, nullptr},
+    {"itemsize", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.element_size()); }>, nullptr,
+     nullptr, nullptr},
+    {"nbytes", getter<+[](const Tensor& t) { return object_from(t.nbytes()).release().ptr(); }>, nullptr,
+     nullptr, nullptr},
+    {"is_cpu", getter<+[](const Tensor& t) { return boolean(t.device().type == DeviceType::cpu); }>, nullptr,
+     nullptr, nullptr},
     {"is_meta", getter<+[](const Tensor& t) { return boolean(t.is_meta()); }>, nullptr, nullptr, nullptr},
-    {"is_cuda", getter<+[](const Tensor& t) { return boolean(t.device().type == DeviceType::cuda); }>, nullptr, nullptr, nullptr},
+    {"is_cuda", getter<+[](const Tensor& t) { return boolean(t.device().type == DeviceType::cuda); }>,
+     nullptr, nullptr, nullptr},
     {"is_sparse", getter<+[](const Tensor&) { return boolean(false); }>, nullptr, nullptr, nullptr},
     {"is_quantized", getter<+[](const Tensor&) { return boolean(false); }>, nullptr, nullptr, nullptr},
-    {"layout", getter<+[](const Tensor&) { return nb::module_::import_("tern._tern").attr("strided").inc_ref().ptr(); }>, nullptr, nullptr,
-     nullptr},
-    {"_base",
-     getter<+[](const Tensor& t) {
+    {"layout", getter<+[](const Tensor&) {
+       return nb::module_::import_("tern._tern").attr("strided").inc_ref().ptr();
+     }>,
+     nullptr, nullptr, nullptr},
+    {"_base", getter<+[](const Tensor& t) {
        if (!t->base) Py_RETURN_NONE;
        t->base->refs.fetch_add(1, std::memory_order_relaxed);
        return wrap(Tensor::adopt(t->base));
      }>,
      nullptr, nullptr, nullptr},
-    {"_version", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.version()); }>, nullptr, nullptr, nullptr},
-    {"_is_parameter", getter<+[](const Tensor& t) { return boolean(t->is_parameter); }>, nullptr, nullptr, nullptr},
+    {"_version", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.version()); }>, nullptr, nullptr,
+     nullptr},
+    {"_is_parameter", getter<+[](const Tensor& t) { return boolean(t->is_parameter); }>, nullptr, nullptr,
+     nullptr},
     {}};
 
-PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
-                         {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
-                         {}};
+PyMemberDef members[] = {
+    {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weak_references), READONLY, nullptr},
+    {}};
 
 // ---- methods that are not operators ----
 
 PyObject* method_size(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
-    PyObject* dim = PyTuple_Size(args) ? PyTuple_GetItem(args, 0) : kwargs ? PyDict_GetItemString(kwargs, "dim") : nullptr;
+    PyObject* dim = PyTuple_Size(args) ? PyTuple_GetItem(args, 0)
+                    : kwargs           ? PyDict_GetItemString(kwargs, "dim")
+                                       : nullptr;
     if (!dim || dim == Py_None) return size_object(t).release().ptr();
     return object_from(t.size(int_of(dim, "dim").guard_int())).release().ptr();
   });
@@ -355,16 +384,21 @@ PyObject* method_size(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* method_stride(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
-    PyObject* dim = PyTuple_Size(args) ? PyTuple_GetItem(args, 0) : kwargs ? PyDict_GetItemString(kwargs, "dim") : nullptr;
+    PyObject* dim = PyTuple_Size(args) ? PyTuple_GetItem(args, 0)
+                    : kwargs           ? PyDict_GetItemString(kwargs, "dim")
+                                       : nullptr;
     if (!dim || dim == Py_None) return strides_tuple(t);
     return object_from(t.stride(int_of(dim, "dim").guard_int())).release().ptr();
   });
 }
 PyObject* method_is_contiguous(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    PyObject* format = PyTuple_Size(args) ? PyTuple_GetItem(args, 0) : kwargs ? PyDict_GetItemString(kwargs, "memory_format") : nullptr;
+    PyObject* format = PyTuple_Size(args) ? PyTuple_GetItem(args, 0)
+                       : kwargs           ? PyDict_GetItemString(kwargs, "memory_format")
+                                          : nullptr;
     if (!format) return boolean(tensor_of(self).is_contiguous());
-    if (Py_TYPE(format) != types.memory_format) failf(ErrorKind::type, "memory_format must be a tern.memory_format, not {}", type_name(format));
+    if (Py_TYPE(format) != types.memory_format)
+      failf(ErrorKind::type, "memory_format must be a tern.memory_format, not {}", type_name(format));
     return boolean(tensor_of(self).is_contiguous(nb::inst_ptr<MemoryFormatObject>(format)->value));
   });
 }
@@ -374,7 +408,9 @@ PyObject* plain_method(PyObject* self, PyObject*) {
 }
 PyObject* method_requires_grad(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
-    PyObject* on = PyTuple_Size(args) ? PyTuple_GetItem(args, 0) : kwargs ? PyDict_GetItemString(kwargs, "requires_grad") : nullptr;
+    PyObject* on = PyTuple_Size(args) ? PyTuple_GetItem(args, 0)
+                   : kwargs           ? PyDict_GetItemString(kwargs, "requires_grad")
+                                      : nullptr;
     tensor_of(self).requires_grad_(!on || PyObject_IsTrue(on) == 1);
     return Py_NewRef(self);
   });
@@ -391,28 +427,37 @@ PyMethodDef methods[] = {
     {"is_contiguous", with_keywords(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"requires_grad_", with_keywords(method_requires_grad), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"item", item, METH_NOARGS, nullptr},
-    {"dim", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS, nullptr},
-    {"ndimension", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS, nullptr},
-    {"numel", plain_method<+[](const Tensor& t) { return object_from(t.numel()).release().ptr(); }>, METH_NOARGS, nullptr},
-    {"nelement", plain_method<+[](const Tensor& t) { return object_from(t.numel()).release().ptr(); }>, METH_NOARGS, nullptr},
-    {"element_size", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.element_size()); }>, METH_NOARGS, nullptr},
-    {"storage_offset", plain_method<+[](const Tensor& t) { return object_from(t.offset()).release().ptr(); }>, METH_NOARGS, nullptr},
-    {"data_ptr",
-     plain_method<+[](const Tensor& t) {
+    {"dim", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS,
+     nullptr},
+    {"ndimension", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS,
+     nullptr},
+    {"numel", plain_method<+[](const Tensor& t) { return object_from(t.numel()).release().ptr(); }>,
+     METH_NOARGS, nullptr},
+    {"nelement", plain_method<+[](const Tensor& t) { return object_from(t.numel()).release().ptr(); }>,
+     METH_NOARGS, nullptr},
+    {"element_size", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.element_size()); }>,
+     METH_NOARGS, nullptr},
+    {"storage_offset", plain_method<+[](const Tensor& t) { return object_from(t.offset()).release().ptr(); }>,
+     METH_NOARGS, nullptr},
+    {"data_ptr", plain_method<+[](const Tensor& t) {
        return PyLong_FromVoidPtr(t.is_fake() || t.int_numel() == 0 ? nullptr : t.data());
      }>,
      METH_NOARGS, nullptr},
-    {"is_floating_point", plain_method<+[](const Tensor& t) { return boolean(t.is_floating_point()); }>, METH_NOARGS, nullptr},
-    {"is_complex", plain_method<+[](const Tensor& t) { return boolean(t.is_complex()); }>, METH_NOARGS, nullptr},
-    {"is_signed", plain_method<+[](const Tensor& t) { return boolean(is_signed(t.dtype())); }>, METH_NOARGS, nullptr},
-    {"retain_grad",
-     plain_method<+[](const Tensor& t) {
+    {"is_floating_point", plain_method<+[](const Tensor& t) { return boolean(t.is_floating_point()); }>,
+     METH_NOARGS, nullptr},
+    {"is_complex", plain_method<+[](const Tensor& t) { return boolean(t.is_complex()); }>, METH_NOARGS,
+     nullptr},
+    {"is_signed", plain_method<+[](const Tensor& t) { return boolean(is_signed(t.dtype())); }>, METH_NOARGS,
+     nullptr},
+    {"retain_grad", plain_method<+[](const Tensor& t) {
        t.retain_grad();
        Py_RETURN_NONE;
      }>,
      METH_NOARGS, nullptr},
-    {"numpy", plain_method<+[](const Tensor& t) { return to_numpy(t).release().ptr(); }>, METH_NOARGS, nullptr},
-    {"tolist", plain_method<+[](const Tensor& t) { return to_list(t).release().ptr(); }>, METH_NOARGS, nullptr},
+    {"numpy", plain_method<+[](const Tensor& t) { return to_numpy(t).release().ptr(); }>, METH_NOARGS,
+     nullptr},
+    {"tolist", plain_method<+[](const Tensor& t) { return to_list(t).release().ptr(); }>, METH_NOARGS,
+     nullptr},
     {}};
 
 template <class F>
@@ -489,14 +534,17 @@ void bind_tensor(nb::module_& m) {
       {Py_nb_inplace_rshift, slot(binary<"aten::__irshift__", "aten::bitwise_right_shift_">)},
       {0, nullptr}};
   PyType_Spec spec{"tern.Tensor", sizeof(TensorObject), 0,
-                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC), slots};
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC),
+                   slots};
   PyObject* type = PyType_FromSpec(&spec);
   if (!type) throw nb::python_error();
   types.tensor = types.parameter = reinterpret_cast<PyTypeObject*>(type);
   m.attr("Tensor") = nb::borrow(type);
 
-  m.def("_set_size_class", [](nb::handle c) { types.size = reinterpret_cast<PyTypeObject*>(c.inc_ref().ptr()); });
-  m.def("_set_parameter_class", [](nb::handle c) { types.parameter = reinterpret_cast<PyTypeObject*>(c.inc_ref().ptr()); });
+  m.def("_set_size_class",
+        [](nb::handle c) { types.size = reinterpret_cast<PyTypeObject*>(c.inc_ref().ptr()); });
+  m.def("_set_parameter_class",
+        [](nb::handle c) { types.parameter = reinterpret_cast<PyTypeObject*>(c.inc_ref().ptr()); });
   // The tensor's data as an object of a subclass.
   m.def("_make_subclass", [](nb::handle cls, nb::handle data, bool requires_grad, bool parameter) {
     if (!is_tensor(data.ptr())) failf(ErrorKind::type, "expected a Tensor, not {}", type_name(data.ptr()));

@@ -1,6 +1,8 @@
-// dtype, device, layout, memory format, Generator and SymInt as Python sees them, and plain values between the two languages.
+// dtype, device, layout, memory format, Generator and SymInt as Python sees them, and plain values between
+// the two languages.
 #include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include "python/objects.h"
 #include "tern/base/format.h"
@@ -13,14 +15,15 @@ Types types;
 namespace {
 
 constexpr DType all_dtypes[] = {
-    DType::uint8,      DType::int8,      DType::int16,       DType::int32,         DType::int64,           DType::float16,
-    DType::float32,    DType::float64,   DType::complex32,   DType::complex64,     DType::complex128,      DType::bool_,
-    DType::bfloat16,   DType::float8_e5m2, DType::float8_e4m3fn, DType::float8_e5m2fnuz, DType::float8_e4m3fnuz, DType::uint16,
-    DType::uint32,     DType::uint64};
+    DType::uint8,           DType::int8,        DType::int16,         DType::int32,
+    DType::int64,           DType::float16,     DType::float32,       DType::float64,
+    DType::complex32,       DType::complex64,   DType::complex128,    DType::bool_,
+    DType::bfloat16,        DType::float8_e5m2, DType::float8_e4m3fn, DType::float8_e5m2fnuz,
+    DType::float8_e4m3fnuz, DType::uint16,      DType::uint32,        DType::uint64};
 constexpr std::pair<const char*, DType> dtype_aliases[] = {
-    {"half", DType::float16}, {"float", DType::float32},   {"double", DType::float64},   {"short", DType::int16},
-    {"int", DType::int32},    {"long", DType::int64},      {"chalf", DType::complex32},  {"cfloat", DType::complex64},
-    {"cdouble", DType::complex128}};
+    {"half", DType::float16},    {"float", DType::float32},    {"double", DType::float64},
+    {"short", DType::int16},     {"int", DType::int32},        {"long", DType::int64},
+    {"chalf", DType::complex32}, {"cfloat", DType::complex64}, {"cdouble", DType::complex128}};
 PyObject* dtype_objects[256] = {};
 
 nb::object string_object(std::string_view s) { return nb::str(s.data(), s.size()); }
@@ -68,7 +71,8 @@ std::string type_name(PyObject* o) {
 }
 
 bool is_number(PyObject* o) {
-  return PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) || Py_TYPE(o) == types.sym_int || is_numpy_scalar(o);
+  return PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) || Py_TYPE(o) == types.sym_int ||
+         is_numpy_scalar(o);
 }
 
 bool maybe_int(PyObject* o, bool loose, SymInt& value) {
@@ -135,23 +139,31 @@ SymInt int_of(PyObject* o, const char* what) {
 }
 
 bool maybe_dtype(PyObject* o, DType& value) {
-  if (Py_TYPE(o) == types.dtype) value = nb::inst_ptr<DTypeObject>(o)->value;
-  else if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) value = DType::float64;
-  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) value = DType::int64;
-  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) value = DType::bool_;
-  else if (o == reinterpret_cast<PyObject*>(&PyComplex_Type)) value = DType::complex128;
-  else return false;
+  if (Py_TYPE(o) == types.dtype)
+    value = nb::inst_ptr<DTypeObject>(o)->value;
+  else if (o == reinterpret_cast<PyObject*>(&PyFloat_Type))
+    value = DType::float64;
+  else if (o == reinterpret_cast<PyObject*>(&PyLong_Type))
+    value = DType::int64;
+  else if (o == reinterpret_cast<PyObject*>(&PyBool_Type))
+    value = DType::bool_;
+  else if (o == reinterpret_cast<PyObject*>(&PyComplex_Type))
+    value = DType::complex128;
+  else
+    return false;
   return true;
 }
 DType dtype_of_object(PyObject* o) {
   DType t = DType::undefined;
-  if (o != Py_None && !maybe_dtype(o, t)) failf(ErrorKind::type, "dtype must be a tern.dtype (tern.float32), not {}", type_name(o));
+  if (o != Py_None && !maybe_dtype(o, t))
+    failf(ErrorKind::type, "dtype must be a tern.dtype (tern.float32), not {}", type_name(o));
   return t;
 }
 
 Device device_of_object(PyObject* o) {
   if (Py_TYPE(o) == types.device) return *nb::inst_ptr<Device>(o);
-  if (!PyUnicode_Check(o)) failf(ErrorKind::type, "device must be a tern.device or a string, not {}", type_name(o));
+  if (!PyUnicode_Check(o))
+    failf(ErrorKind::type, "device must be a tern.device or a string, not {}", type_name(o));
   std::string text = nb::cast<std::string>(nb::handle(o));
   auto d = Device::parse(text);
   if (!d) failf("Expected one of cpu, cuda, mps, xpu, meta device type at start of device string: {}", text);
@@ -167,7 +179,8 @@ Dims dims_from(PyObject* o, const char* what) {
   }
   nb::object items = nb::steal(PySequence_Tuple(o));
   if (!items.is_valid()) throw nb::python_error();
-  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) dims.push_back(int_of(PyTuple_GetItem(items.ptr(), i), what));
+  for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i)
+    dims.push_back(int_of(PyTuple_GetItem(items.ptr(), i), what));
   return dims;
 }
 
@@ -189,7 +202,8 @@ Value value_from(PyObject* o) {
   }
   if (PyDict_Check(o)) {
     std::vector<std::pair<Value, Value>> entries;
-    for (auto [k, v] : nb::borrow<nb::dict>(o)) entries.emplace_back(value_from(k.ptr()), value_from(v.ptr()));
+    for (auto [k, v] : nb::borrow<nb::dict>(o))
+      entries.emplace_back(value_from(k.ptr()), value_from(v.ptr()));
     return Value::dict(std::move(entries));
   }
   if (PyTuple_Check(o) || PyList_Check(o)) {
@@ -197,7 +211,8 @@ Value value_from(PyObject* o) {
     for (nb::handle item : nb::borrow(o)) items.push_back(value_from(item.ptr()));
     return PyTuple_Check(o) ? Value::tuple(std::move(items)) : Value::list(std::move(items));
   }
-  failf(ErrorKind::type, "a {} is not a value that Tern can take: tensors, numbers, strings, lists, tuples and dicts are",
+  failf(ErrorKind::type,
+        "a {} is not a value that Tern can take: tensors, numbers, strings, lists, tuples and dicts are",
         type_name(o));
 }
 
@@ -207,9 +222,12 @@ nb::object object_from(SymInt v) {
 }
 nb::object object_from(const Scalar& s) {
   switch (s.kind()) {
-    case Scalar::Kind::int_: return object_from(s.sym());
-    case Scalar::Kind::float_: return nb::steal(PyFloat_FromDouble(s.to_double()));
-    case Scalar::Kind::bool_: return nb::borrow(s.to_bool() ? Py_True : Py_False);
+    case Scalar::Kind::int_:
+      return object_from(s.sym());
+    case Scalar::Kind::float_:
+      return nb::steal(PyFloat_FromDouble(s.to_double()));
+    case Scalar::Kind::bool_:
+      return nb::borrow(s.to_bool() ? Py_True : Py_False);
     case Scalar::Kind::complex_: {
       std::complex<double> c = s.to_complex();
       return nb::steal(PyComplex_FromDoubles(c.real(), c.imag()));
@@ -226,14 +244,19 @@ nb::object object_from(const Tensor& t) { return nb::steal(wrap(t)); }
 
 nb::object object_from(const Value& v) {
   switch (v.kind()) {
-    case ValueKind::none: return nb::none();
-    case ValueKind::tensor: return object_from(v.tensor());
+    case ValueKind::none:
+      return nb::none();
+    case ValueKind::tensor:
+      return object_from(v.tensor());
     case ValueKind::int_:
     case ValueKind::float_:
     case ValueKind::bool_:
-    case ValueKind::complex_: return object_from(v.scalar());
-    case ValueKind::device: return object_from(v.device());
-    case ValueKind::string: return string_object(v.string());
+    case ValueKind::complex_:
+      return object_from(v.scalar());
+    case ValueKind::device:
+      return object_from(v.device());
+    case ValueKind::string:
+      return string_object(v.string());
     case ValueKind::list:
     case ValueKind::tuple: {
       nb::list items;
@@ -263,11 +286,20 @@ void set_python_error() noexcept {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
       case ErrorKind::value:
-      case ErrorKind::usage: type = PyExc_ValueError; break;
-      case ErrorKind::index: type = PyExc_IndexError; break;
-      case ErrorKind::type: type = PyExc_TypeError; break;
-      case ErrorKind::not_supported: type = PyExc_NotImplementedError; break;
-      default: break;
+      case ErrorKind::usage:
+        type = PyExc_ValueError;
+        break;
+      case ErrorKind::index:
+        type = PyExc_IndexError;
+        break;
+      case ErrorKind::type:
+        type = PyExc_TypeError;
+        break;
+      case ErrorKind::not_supported:
+        type = PyExc_NotImplementedError;
+        break;
+      default:
+        break;
     }
     PyErr_SetString(type, e.what());
   } catch (const std::bad_alloc&) {
@@ -295,7 +327,8 @@ void bind_dtypes(nb::module_& m) {
                .def("__repr__", [](const DTypeObject& t) { return "tern." + std::string(name(t.value)); })
                .def("__reduce__",
                     [](const DTypeObject& t) {
-                      return nb::make_tuple(nb::module_::import_("tern._tern").attr("_dtype"), nb::make_tuple(string_object(name(t.value))));
+                      return nb::make_tuple(nb::module_::import_("tern._tern").attr("_dtype"),
+                                            nb::make_tuple(string_object(name(t.value))));
                     })
                .def("__copy__", [](nb::object self) { return self; })
                .def("__deepcopy__", [](nb::object self, nb::object) { return self; })
@@ -323,33 +356,50 @@ void bind_dtypes(nb::module_& m) {
   m.def("promote_types", [](nb::handle a, nb::handle b) {
     return object_from(promote(dtype_of_object(a.ptr()), dtype_of_object(b.ptr())));
   });
-  m.def("can_cast", [](nb::handle a, nb::handle b) { return can_cast(dtype_of_object(a.ptr()), dtype_of_object(b.ptr())); });
+  m.def("can_cast", [](nb::handle a, nb::handle b) {
+    return can_cast(dtype_of_object(a.ptr()), dtype_of_object(b.ptr()));
+  });
   m.def("get_default_dtype", [] { return object_from(default_dtype()); });
   m.def("set_default_dtype", [](nb::handle t) { set_default_dtype(dtype_of_object(t.ptr())); });
 }
 
 void bind_devices(nb::module_& m) {
-  auto device = nb::class_<Device>(m, "device", "Where a tensor lives: cpu or meta.")
-                    .def("__init__",
-                         [](Device* self, nb::object type, nb::object index) {
-                           Device d = device_of_object(type.ptr());
-                           if (!index.is_none()) d.index = static_cast<int8_t>(int_of(index.ptr(), "device index").guard_int());
-                           new (self) Device(d);
-                         },
-                         nb::arg("type"), nb::arg("index") = nb::none())
-                    .def("__repr__",
-                         [](const Device& d) {
-                           std::string text = "device(type='" + Device{d.type, -1}.str() + "'";
-                           if (d.index >= 0) text += ", index=" + std::to_string(d.index);
-                           return text + ")";
-                         })
-                    .def("__str__", &Device::str)
-                    .def("__eq__", [](const Device& a, nb::handle b) { return Py_TYPE(b.ptr()) == types.device && a == *nb::inst_ptr<Device>(b); })
-                    .def("__ne__", [](const Device& a, nb::handle b) { return Py_TYPE(b.ptr()) != types.device || !(a == *nb::inst_ptr<Device>(b)); })
-                    .def("__hash__", [](const Device& d) { return static_cast<int64_t>(d.type) * 256 + d.index + 1; })
-                    .def("__reduce__", [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(nb::str(self))); })
-                    .def_prop_ro("type", [](const Device& d) { return Device{d.type, -1}.str(); })
-                    .def_prop_ro("index", [](const Device& d) { return d.index < 0 ? nb::object(nb::none()) : nb::object(nb::int_(d.index)); });
+  auto device =
+      nb::class_<Device>(m, "device", "Where a tensor lives: cpu or meta.")
+          .def(
+              "__init__",
+              [](Device* self, nb::object type, nb::object index) {
+                Device d = device_of_object(type.ptr());
+                if (!index.is_none())
+                  d.index = static_cast<int8_t>(int_of(index.ptr(), "device index").guard_int());
+                new (self) Device(d);
+              },
+              nb::arg("type"), nb::arg("index") = nb::none())
+          .def("__repr__",
+               [](const Device& d) {
+                 std::string text = "device(type='" + Device{d.type, -1}.str() + "'";
+                 if (d.index >= 0) text += ", index=" + std::to_string(d.index);
+                 return text + ")";
+               })
+          .def("__str__", &Device::str)
+          .def("__eq__",
+               [](const Device& a, nb::handle b) {
+                 return Py_TYPE(b.ptr()) == types.device && a == *nb::inst_ptr<Device>(b);
+               })
+          .def("__ne__",
+               [](const Device& a, nb::handle b) {
+                 return Py_TYPE(b.ptr()) != types.device || !(a == *nb::inst_ptr<Device>(b));
+               })
+          .def("__hash__", [](const Device& d) { return static_cast<int64_t>(d.type) * 256 + d.index + 1; })
+          .def("__reduce__",
+               [](nb::object self) { return nb::make_tuple(self.type(), nb::make_tuple(nb::str(self))); })
+          .def_prop_ro("type",
+                       [](const Device& d) {
+                         return Device{d.type, -1}.str();
+                       })
+          .def_prop_ro("index", [](const Device& d) {
+            return d.index < 0 ? nb::object(nb::none()) : nb::object(nb::int_(d.index));
+          });
   types.device = reinterpret_cast<PyTypeObject*>(device.ptr());
 
   auto layout = nb::class_<LayoutObject>(m, "layout").def("__repr__", [](const LayoutObject& l) {
@@ -359,11 +409,13 @@ void bind_devices(nb::module_& m) {
   m.attr("strided") = nb::cast(LayoutObject{Layout::strided});
   m.attr("sparse_coo") = nb::cast(LayoutObject{Layout::sparse});
 
-  auto format = nb::class_<MemoryFormatObject>(m, "memory_format").def("__repr__", [](const MemoryFormatObject& f) {
-    return "tern." + std::string(name(f.value));
-  });
+  auto format =
+      nb::class_<MemoryFormatObject>(m, "memory_format").def("__repr__", [](const MemoryFormatObject& f) {
+        return "tern." + std::string(name(f.value));
+      });
   types.memory_format = reinterpret_cast<PyTypeObject*>(format.ptr());
-  for (MemoryFormat f : {MemoryFormat::contiguous, MemoryFormat::preserve, MemoryFormat::channels_last, MemoryFormat::channels_last_3d})
+  for (MemoryFormat f : {MemoryFormat::contiguous, MemoryFormat::preserve, MemoryFormat::channels_last,
+                         MemoryFormat::channels_last_3d})
     m.attr(std::string(name(f)).c_str()) = nb::cast(MemoryFormatObject{f});
 }
 
@@ -371,9 +423,11 @@ nb::object bytes_tensor(const std::vector<uint8_t>& bytes) {
   return object_from(from_vector(bytes, {SymInt(static_cast<int64_t>(bytes.size()))}));
 }
 std::vector<uint8_t> tensor_bytes(nb::handle o) {
-  if (!is_tensor(o.ptr())) failf(ErrorKind::type, "the RNG state must be a uint8 tensor, not {}", type_name(o.ptr()));
+  if (!is_tensor(o.ptr()))
+    failf(ErrorKind::type, "the RNG state must be a uint8 tensor, not {}", type_name(o.ptr()));
   const Tensor& t = tensor_of(o.ptr());
-  if (t.dtype() != DType::uint8 || !t.is_contiguous()) fail(ErrorKind::type, "RNG state must be a contiguous torch.ByteTensor");
+  if (t.dtype() != DType::uint8 || !t.is_contiguous())
+    fail(ErrorKind::type, "RNG state must be a contiguous torch.ByteTensor");
   const uint8_t* data = t.data_ptr<uint8_t>();
   return {data, data + t.int_numel()};
 }
@@ -382,8 +436,11 @@ uint64_t seed_of(nb::handle seed) {
 }
 
 void bind_generator(nb::module_& m) {
-  auto c = nb::class_<Generator>(m, "Generator", "A random number generator: PyTorch's CPU engine, and its numbers.")
-               .def("__init__", [](Generator* self, nb::object) { new (self) Generator(); }, nb::arg("device") = nb::none())
+  auto c = nb::class_<Generator>(m, "Generator",
+                                 "A random number generator: PyTorch's CPU engine, and its numbers.")
+               .def(
+                   "__init__", [](Generator* self, nb::object) { new (self) Generator(); },
+                   nb::arg("device") = nb::none())
                .def("manual_seed",
                     [](nb::object self, nb::handle seed) {
                       nb::inst_ptr<Generator>(self)->manual_seed(seed_of(seed));
@@ -391,44 +448,49 @@ void bind_generator(nb::module_& m) {
                     })
                .def("initial_seed", &Generator::initial_seed)
                .def("get_state", [](const Generator& g) { return bytes_tensor(g.state()); })
-               .def("set_state", [](nb::object self, nb::handle state) {
-                 nb::inst_ptr<Generator>(self)->set_state(tensor_bytes(state));
-                 return self;
-               })
+               .def("set_state",
+                    [](nb::object self, nb::handle state) {
+                      nb::inst_ptr<Generator>(self)->set_state(tensor_bytes(state));
+                      return self;
+                    })
                .def_prop_ro("device", [](const Generator&) { return object_from(kCPU); });
   types.generator = reinterpret_cast<PyTypeObject*>(c.ptr());
   m.def("_default_generator", [] { return nb::cast(Generator(default_generator())); });
   m.def("get_rng_state", [] { return bytes_tensor(default_generator().state()); });
-  m.def("set_rng_state", [](nb::handle state) { default_generator().set_state(tensor_bytes(state)); }, nb::arg("new_state"));
+  m.def(
+      "set_rng_state", [](nb::handle state) { default_generator().set_state(tensor_bytes(state)); },
+      nb::arg("new_state"));
   m.def("initial_seed", [] { return default_generator().initial_seed(); });
 }
 
 SymInt other_int(nb::handle o) { return int_of(o.ptr(), "the other side of a symbolic int"); }
 
 void bind_sym_int(nb::module_& m) {
-  auto c = nb::class_<SymInt>(m, "SymInt", "A size that stands for many: comparing it writes a guard.")
-               .def("__repr__", &SymInt::str)
-               .def("__int__", [](SymInt a) { return a.guard_int(); })
-               .def("__index__", [](SymInt a) { return a.guard_int(); })
-               .def("__bool__", [](SymInt a) { return a != SymInt(0); })
-               .def("__hash__", [](SymInt a) { return a.bits(); })
-               .def("__add__", [](SymInt a, nb::handle b) { return object_from(a + other_int(b)); })
-               .def("__radd__", [](SymInt a, nb::handle b) { return object_from(other_int(b) + a); })
-               .def("__sub__", [](SymInt a, nb::handle b) { return object_from(a - other_int(b)); })
-               .def("__rsub__", [](SymInt a, nb::handle b) { return object_from(other_int(b) - a); })
-               .def("__mul__", [](SymInt a, nb::handle b) { return object_from(a * other_int(b)); })
-               .def("__rmul__", [](SymInt a, nb::handle b) { return object_from(other_int(b) * a); })
-               .def("__floordiv__", [](SymInt a, nb::handle b) { return object_from(floor_div(a, other_int(b))); })
-               .def("__rfloordiv__", [](SymInt a, nb::handle b) { return object_from(floor_div(other_int(b), a)); })
-               .def("__mod__", [](SymInt a, nb::handle b) { return object_from(mod(a, other_int(b))); })
-               .def("__rmod__", [](SymInt a, nb::handle b) { return object_from(mod(other_int(b), a)); })
-               .def("__neg__", [](SymInt a) { return object_from(-a); })
-               .def("__eq__", [](SymInt a, nb::handle b) { return a == other_int(b); })
-               .def("__ne__", [](SymInt a, nb::handle b) { return a != other_int(b); })
-               .def("__lt__", [](SymInt a, nb::handle b) { return a < other_int(b); })
-               .def("__le__", [](SymInt a, nb::handle b) { return a <= other_int(b); })
-               .def("__gt__", [](SymInt a, nb::handle b) { return a > other_int(b); })
-               .def("__ge__", [](SymInt a, nb::handle b) { return a >= other_int(b); });
+  auto c =
+      nb::class_<SymInt>(m, "SymInt", "A size that stands for many: comparing it writes a guard.")
+          .def("__repr__", &SymInt::str)
+          .def("__int__", [](SymInt a) { return a.guard_int(); })
+          .def("__index__", [](SymInt a) { return a.guard_int(); })
+          .def("__bool__", [](SymInt a) { return a != SymInt(0); })
+          .def("__hash__", [](SymInt a) { return a.bits(); })
+          .def("__add__", [](SymInt a, nb::handle b) { return object_from(a + other_int(b)); })
+          .def("__radd__", [](SymInt a, nb::handle b) { return object_from(other_int(b) + a); })
+          .def("__sub__", [](SymInt a, nb::handle b) { return object_from(a - other_int(b)); })
+          .def("__rsub__", [](SymInt a, nb::handle b) { return object_from(other_int(b) - a); })
+          .def("__mul__", [](SymInt a, nb::handle b) { return object_from(a * other_int(b)); })
+          .def("__rmul__", [](SymInt a, nb::handle b) { return object_from(other_int(b) * a); })
+          .def("__floordiv__", [](SymInt a, nb::handle b) { return object_from(floor_div(a, other_int(b))); })
+          .def("__rfloordiv__",
+               [](SymInt a, nb::handle b) { return object_from(floor_div(other_int(b), a)); })
+          .def("__mod__", [](SymInt a, nb::handle b) { return object_from(mod(a, other_int(b))); })
+          .def("__rmod__", [](SymInt a, nb::handle b) { return object_from(mod(other_int(b), a)); })
+          .def("__neg__", [](SymInt a) { return object_from(-a); })
+          .def("__eq__", [](SymInt a, nb::handle b) { return a == other_int(b); })
+          .def("__ne__", [](SymInt a, nb::handle b) { return a != other_int(b); })
+          .def("__lt__", [](SymInt a, nb::handle b) { return a < other_int(b); })
+          .def("__le__", [](SymInt a, nb::handle b) { return a <= other_int(b); })
+          .def("__gt__", [](SymInt a, nb::handle b) { return a > other_int(b); })
+          .def("__ge__", [](SymInt a, nb::handle b) { return a >= other_int(b); });
   types.sym_int = reinterpret_cast<PyTypeObject*>(c.ptr());
 }
 

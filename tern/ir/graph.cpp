@@ -422,20 +422,18 @@ Value& Graph::new_output(Node& node, uint32_t index, const Type* type, std::stri
 }
 void Graph::make_outputs(Node& node, Span<const Type* const> types, std::string_view hint) {
   node.num_outputs_ = static_cast<uint32_t>(types.size());
-  bool own_name = hint.empty();
-  if (types.size() == 1) {
-    node.one_ = &new_output(node, 0, types[0], own_name ? default_hint(node) : hint);
-    return;
+  std::string_view own = hint.empty() ? default_hint(node) : hint;
+  if (wants_label(node)) {
+    add_label(node, own, false);
+    own = "getitem";
   }
-  if (node.op_) {
-    add_label(node, own_name ? default_hint(node) : hint, false);
-    hint = "getitem";
-  } else if (own_name) {
-    hint = default_hint(node);
+  if (types.size() == 1) {
+    node.one_ = &new_output(node, 0, types[0], own);
+    return;
   }
   if (types.empty()) return;
   node.many_ = arena_.make_array<Value*>(types.size());
-  for (uint32_t i = 0; i < types.size(); ++i) node.many_[i] = &new_output(node, i, types[i], hint);
+  for (uint32_t i = 0; i < types.size(); ++i) node.many_[i] = &new_output(node, i, types[i], own);
 }
 
 Node& Graph::call(const Op& op, Span<const In> inputs, const Type* type, std::string_view hint) {

@@ -124,12 +124,16 @@ std::string_view default_hint(const Node& node) {
   std::string_view text = node.kind().view();
   if (!node.op()) {
     if (node.is("prim::ListUnpack") || node.is("prim::TupleUnpack") || node.is("aten::__getitem__")) return "getitem";
-    if (node.is("higher_order::cond")) return "cond";
     if (text.substr(0, 6) == "prim::") return "";
   }
   size_t colons = text.find("::");
   if (colons != std::string_view::npos) text = text.substr(colons + 2);
   return text.substr(0, text.find('.'));
+}
+
+bool wants_label(const Node& node) {
+  if (node.op()) return node.num_outputs() != 1;
+  return node.kind().view().substr(0, 14) == "higher_order::";
 }
 
 bool is_python_reserved(std::string_view word) {

@@ -39,6 +39,8 @@ class NameTable {
 
 // What a node's output is called when nobody says: "add" for aten::add.Tensor, "getitem" for unpacking.
 std::string_view default_hint(const Node& node);
+// Whether a node's own name differs from its outputs': fx shows several results, or none, as one node.
+bool wants_label(const Node& node);
 bool is_python_reserved(std::string_view word);  // a keyword or a builtin
 
 }  // namespace tern::ir

@@ -410,6 +410,7 @@ class GraphParser {
       c_.expect(")");
     }
     Node& n = make(kind, start);
+    if (kind == "prim::Constant") adapt_constant();
     for (auto& [name, v] : attributes_) n.set_attribute(name, std::move(v));
     suffix(n);
     return n;
@@ -442,6 +443,29 @@ class GraphParser {
     c_.expect("]");
   }
 
+  // PyTorch prints True as 1, a device as a string and a tensor of one element as {1}: the type tells.
+  void adapt_constant() {
+    if (types_.size() != 1) return;
+    const Type& t = *types_[0];
+    for (auto& [name, v] : attributes_) {
+      if (name != Symbol("value")) continue;
+      if (t.is(TypeKind::bool_) && v.is_int()) {
+        v = v.to_int() != 0;
+      } else if (t.is(TypeKind::float_) && v.is_int()) {
+        v = v.to_double();
+      } else if (t.is(TypeKind::device) && v.is_string()) {
+        if (auto device = Device::parse(v.string())) v = *device;
+      } else if (t.is_tensor() && t.dtype() != DType::undefined && v.is_tensor() && v.tensor().dtype() != t.dtype()) {
+        Dims sizes = t.has_sizes() ? Dims(t.sizes()) : Dims(v.tensor().sizes());
+        for (SymInt s : sizes)
+          if (!s.is_int() || s.as_int() != 1) return;
+        Tensor cast = make_tensor(sizes, t.dtype());
+        copy_elements(v.tensor(), cast);
+        v = cast;
+      }
+    }
+  }
+
   void argument() {
     c_.blanks();
     if (c_.peek() != '%' && c_.peek() != '[') {
@@ -466,15 +490,15 @@ class GraphParser {
       op = kind.find("::") == std::string_view::npos ? nullptr : find_op(kind);
       bool overloaded = overloads(Symbol(kind.substr(0, kind.find('.', kind.find("::") + 2)))).size() > 1;
       bool named = kind.find('.', kind.find("::") + 2) != std::string_view::npos;
-      if (named || !overloaded) exact_.emplace(std::string(kind), op);
+      // aten::neg takes a tensor, but TorchScript's builtin of that name takes a number: the types tell.
+      bool by_types = !named && (overloaded || (op && find_builtin(op->schema().name)));
+      if (!by_types) exact_.emplace(std::string(kind), op);
       else op = resolve_overload(Symbol(kind), inputs_, keywords_, types_.size());
+      if (by_types && !op && !find_builtin(Symbol(kind))) op = refused_by_all(Symbol(kind));
     }
     if (op && !arrange(*op)) {
-      if (find_builtin(op->schema().name) == nullptr) {
-        c_.at = start;
-        c_.fail_here(why_);
-      }
-      op = nullptr;
+      c_.at = start;
+      c_.fail_here(why_);
     }
     if (!op && !keywords_.empty()) {
       c_.at = start;
@@ -500,6 +524,16 @@ class GraphParser {
     return n;
   }
 
+  // Types may say too little to choose an overload; but where no overload takes so many arguments and gives so many results,
+  // one of them is taken, so that the message says what is wrong.
+  const Op* refused_by_all(Symbol name) const {
+    for (const Op* op : overloads(name)) {
+      const Schema& s = op->schema();
+      if (inputs_.size() + keywords_.size() <= s.args.size() && (s.varret || s.returns.size() == types_.size())) return nullptr;
+    }
+    return overloads(name)[0];
+  }
+
   // Puts keywords and defaults into schema order.
   bool arrange(const Op& op) {
     const Schema& schema = op.schema();
@@ -515,7 +549,7 @@ class GraphParser {
     for (auto& [name, in] : keywords_) {
       int at = schema.find(name);
       if (at < 0 || given[at]) {
-        why_ = fmt::format("{} {} an argument '{}': {}", schema.qualified(), at < 0 ? "has no" : "was given twice",
+        why_ = fmt::format("{} {} argument '{}': {}", schema.qualified(), at < 0 ? "has no" : "was given twice the",
                            name.view(), schema.str());
         return false;
       }
@@ -566,7 +600,7 @@ class GraphParser {
     c_.blanks();
     if (c_.peek() == '#') place(origin);
     if (origin.scope || origin.has_place()) n.set_origin(Origin::make(origin));
-    if (!labelled && n.op() && n.num_outputs() != 1) unlabelled_.push_back(&n);
+    if (!labelled && wants_label(n)) unlabelled_.push_back(&n);
     if (!c_.done() && c_.peek() != '\n') c_.fail_here("expected the end of the line");
   }
 

@@ -24,15 +24,20 @@ std::unique_ptr<Graph> parse(std::string_view text, std::shared_ptr<ShapeEnv> sh
 // As str(torch graph): constants and lists as nodes, no overload names.
 std::string torch_text(const Graph& graph, bool origins = true);
 
-// As torch.fx prints GraphModule.code and Graph. `self_attributes`: inputs that fx shows as `x = self.x` (get_attr) lines,
-// as in unlifted modules.
+// As torch.fx prints GraphModule.code and Graph.
 struct FxOptions {
-  bool free_last_uses = true;                  // ";  x = None"
-  std::vector<std::string> self_attributes = {};
+  bool free_last_uses = true;  // ";  x = None"
+  // Inputs that fx shows as attributes (`linear_weight = self.linear.weight`), as in unlifted modules: name and path.
+  std::vector<std::pair<std::string, std::string>> self_attributes = {};
+  std::vector<std::string> prologue = {};      // lines after the signature: "x, = fx_pytree.tree_flatten_spec(...)"
+  std::string return_prefix = {}, return_suffix = {};  // around the results: "pytree.tree_unflatten(" ", self._out_spec)"
+  bool tuple_output = true;                    // "return (x,)"; false: a single output stands alone
   std::string name = "forward";
 };
 std::string fx_code(const Graph& graph, const FxOptions& options = {});
 std::string fx_graph(const Graph& graph, const FxOptions& options = {});
+// A branch or body of a higher-order node as fx prints the submodule.
+std::string fx_code(const Block& block, const FxOptions& options = {});
 
 // A constant as the native text has it, and back.
 std::string constant_text(const tern::Value& value, size_t max_tensor = 1000);

@@ -172,11 +172,19 @@ struct Verifier {
       return;
     }
     for (const Value* v : here) {
+      check_users_inside(*v, b);
       check_use_count(*v);
       visible.erase(v);
     }
   }
 
+  void check_users_inside(const Value& v, const Block& b) {
+    for (const Use& u : v.uses()) {
+      const Block* at = &u.user->block();
+      while (at && at != &b) at = at->parent() ? &at->parent()->block() : nullptr;
+      if (!at) refuse(*u.user, fmt::format("%{} is used where it is not defined", v.name()));
+    }
+  }
   // Every use is inside the block, so all of them have been seen when it ends.
   void check_use_count(const Value& v) {
     auto it = counted.find(&v);

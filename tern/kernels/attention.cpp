@@ -105,6 +105,7 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
       for (int64_t r = 0; r < rows; ++r) {
         float* out = yb + r * s.y_strides[2];
         const float factor = 1 / sums[r];
+        if (s.logsumexp) s.logsumexp[(b * s.heads + h) * s.queries + first + r] = tops[r] + std::log(sums[r]);
         for (int64_t e = 0; e < s.value_width; ++e) out[e] *= factor;  // 0 / 0 is NaN, as it should be
       }
     }

@@ -13,6 +13,7 @@ struct AttentionShape {
   const float* mask = nullptr;             // added to the scores
   const bool* bool_mask = nullptr;         // true: the key is seen; at most one of the two masks
   int64_t mask_strides[4] = {0, 0, 0, 0};  // over [batch, head, query, key]; 0 repeats
+  float* logsumexp = nullptr;              // where wanted: [batch, head, query], of the scores
 };
 
 // A query that sees no key gives NaN with masks, as softmax of -inf does.

@@ -1,5 +1,5 @@
-// Multi-head attention as torch.nn.functional writes it down: the same operators in the same order, without the fused
-// inference path, so that training, capture and inference are one computation.
+// Multi-head attention as torch.nn.functional writes it down: the same operators in the same order, without
+// the fused inference path, so that training, capture and inference are one computation.
 #include <cmath>
 #include <limits>
 
@@ -17,10 +17,15 @@ struct Projected {
 
 // (…, n·E) as n tensors (…, E) that are dense each.
 Tensor unpack(const Tensor& projected, int64_t parts, SymInt width) {
-  return tern::unflatten(projected, -1, {parts, width}).unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous();
+  return tern::unflatten(projected, -1, {parts, width})
+      .unsqueeze(0)
+      .transpose(0, -2)
+      .squeeze(-2)
+      .contiguous();
 }
 
-Projected project_packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w, const Tensor& b) {
+Projected project_packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w,
+                         const Tensor& b) {
   SymInt width = q.size(-1);
   if (k.is_same(v) && q.is_same(k)) {
     Tensor all = unpack(tern::linear(q, w, b), 3, width);
@@ -55,8 +60,9 @@ bool check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Multi
     failf("query should be unbatched 2D or batched 3D tensor but received {}-D query tensor", q.dim());
   bool batched = q.dim() == 3;
   if (k.dim() != q.dim() || v.dim() != q.dim())
-    failf("For {} `query`, expected `key` and `value` to be {}-D but found {}-D and {}-D tensors respectively",
-          batched ? "batched (3-D)" : "unbatched (2-D)", q.dim(), k.dim(), v.dim());
+    failf(
+        "For {} `query`, expected `key` and `value` to be {}-D but found {}-D and {}-D tensors respectively",
+        batched ? "batched (3-D)" : "unbatched (2-D)", q.dim(), k.dim(), v.dim());
   if (a.key_padding_mask.defined() && a.key_padding_mask.dim() != (batched ? 2 : 1))
     failf("For {} `query`, expected `key_padding_mask` to be `None` or {}-D but found {}-D tensor instead",
           batched ? "batched (3-D)" : "unbatched (2-D)", batched ? 2 : 1, a.key_padding_mask.dim());
@@ -66,14 +72,14 @@ bool check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Multi
 Tensor shape_mask(const Tensor& mask, SymInt rows, SymInt length, SymInt source) {
   if (mask.dim() == 2) {
     if (mask.size(0) != length || mask.size(1) != source)
-      failf("The shape of the 2D attn_mask is torch.Size({}), but should be ({}, {}).", tern::str(mask.sizes()),
-            length.str(), source.str());
+      failf("The shape of the 2D attn_mask is torch.Size({}), but should be ({}, {}).",
+            tern::str(mask.sizes()), length.str(), source.str());
     return mask.unsqueeze(0);
   }
   if (mask.dim() != 3) failf("attn_mask's dimension {} is not supported", mask.dim());
   if (mask.size(0) != rows || mask.size(1) != length || mask.size(2) != source)
-    failf("The shape of the 3D attn_mask is torch.Size({}), but should be ({}, {}, {}).", tern::str(mask.sizes()),
-          rows.str(), length.str(), source.str());
+    failf("The shape of the 3D attn_mask is torch.Size({}), but should be ({}, {}, {}).",
+          tern::str(mask.sizes()), rows.str(), length.str(), source.str());
   return mask;
 }
 
@@ -87,12 +93,14 @@ Tensor canonical_mask(const Tensor& mask, std::string_view name, DType dtype) {
   return zeros;
 }
 
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& a, Loc loc) {
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& a,
+                                    Loc loc) {
   return tern::scaled_dot_product_attention(q, k, v, a.mask, a.dropout, a.is_causal, a.scale, false, loc);
 }
 
-std::tuple<Tensor, Tensor> multi_head_attention_forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                                        const MultiHeadArgs& a, Loc loc) {
+std::tuple<Tensor, Tensor> multi_head_attention_forward(const Tensor& query, const Tensor& key,
+                                                        const Tensor& value, const MultiHeadArgs& a,
+                                                        Loc loc) {
   At at(loc);
   bool batched = check_shapes(query, key, value, a);
   Tensor q_in = query, k_in = key, v_in = value, padding = a.key_padding_mask, mask = a.attn_mask;
@@ -143,7 +151,8 @@ std::tuple<Tensor, Tensor> multi_head_attention_forward(const Tensor& query, con
     if (padding.size(0) != batch || padding.size(1) != source)
       failf("key_padding_mask has the shape {}, expected ({}, {})", tern::str(padding.sizes()), batch.str(),
             source.str());
-    padding = padding.view({batch, 1, 1, source}).expand({-1, heads, -1, -1}).reshape({batch * heads, 1, source});
+    padding =
+        padding.view({batch, 1, 1, source}).expand({-1, heads, -1, -1}).reshape({batch * heads, 1, source});
     mask = mask.defined() ? mask + padding : padding;
   }
   double dropout = a.training ? a.dropout : 0;

@@ -1,4 +1,5 @@
-// Modules that hold modules: Sequential, ModuleList, ModuleDict, and AnyLayer, which is any layer Tensor -> Tensor.
+// Modules that hold modules: Sequential, ModuleList, ModuleDict, and AnyLayer, which is any layer Tensor ->
+// Tensor.
 #pragma once
 #include <initializer_list>
 #include <typeinfo>
@@ -11,9 +12,11 @@ namespace tern::nn {
 class AnyLayer : public Module {
  public:
   template <class M>
-    requires(std::is_base_of_v<Module, M> && !std::is_same_v<M, AnyLayer> &&
-             requires(M& m, const Tensor& x) { { m.forward(x) } -> std::convertible_to<Tensor>; })
-  AnyLayer(const M& layer) : Module(layer), holder_(std::make_shared<Holder<M>>(layer)) {
+  requires(std::is_base_of_v<Module, M> && !std::is_same_v<M, AnyLayer> &&
+           requires(M & m, const Tensor& x) {
+             { m.forward(x) } -> std::convertible_to<Tensor>;
+           }) AnyLayer(const M& layer)
+      : Module(layer), holder_(std::make_shared<Holder<M>>(layer)) {
     this->template name_type<M>();
   }
   AnyLayer(const AnyLayer& o) : Module(o), holder_(Cloning::current() ? o.holder_->copy() : o.holder_) {}
@@ -57,9 +60,10 @@ class Sequential : public Layer<Sequential> {
   static constexpr bool is_ours = true;
   Sequential() : items_(std::make_shared<std::vector<AnyLayer>>()) {}
   template <class... L>
-    requires(sizeof...(L) > 0 && (std::is_base_of_v<Module, L> && ...) &&
-             !(sizeof...(L) == 1 && (std::is_same_v<L, Sequential> && ...)))
-  explicit Sequential(const L&... layers) : Sequential() {
+  requires(sizeof...(L) > 0 && (std::is_base_of_v<Module, L> && ...) &&
+           !(sizeof...(L) == 1 &&
+             (std::is_same_v<L, Sequential> && ...))) explicit Sequential(const L&... layers)
+      : Sequential() {
     (push_back(layers), ...);
   }
   explicit Sequential(std::initializer_list<std::pair<std::string_view, AnyLayer>> named) : Sequential() {
@@ -82,7 +86,8 @@ class Sequential : public Layer<Sequential> {
 [[noreturn]] void index_out_of_range(std::string_view what, size_t index, size_t size);
 [[noreturn]] void no_such_key(std::string_view key);
 
-// Modules of one class in a row: nn::ModuleList<Block> blocks = add("blocks", nn::ModuleList<Block>()). It has no forward.
+// Modules of one class in a row: nn::ModuleList<Block> blocks = add("blocks", nn::ModuleList<Block>()). It
+// has no forward.
 template <class M = AnyLayer>
 class ModuleList : public Module {
  public:
@@ -112,7 +117,9 @@ template <class M = AnyLayer>
 class ModuleDict : public Module {
  public:
   static constexpr const char* type_name = "torch.nn.modules.container.ModuleDict";
-  ModuleDict() : items_(std::make_shared<std::vector<std::pair<std::string, M>>>()) { name_type<ModuleDict>(); }
+  ModuleDict() : items_(std::make_shared<std::vector<std::pair<std::string, M>>>()) {
+    name_type<ModuleDict>();
+  }
   ModuleDict(std::initializer_list<std::pair<std::string, M>> items) : ModuleDict() {
     for (const auto& [key, item] : items) insert(key, item);
   }

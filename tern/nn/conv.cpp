@@ -23,7 +23,9 @@ void check_padding(std::string_view padding, std::string_view mode, bool strided
     fail(ErrorKind::value, "padding='same' is not supported for strided convolutions");
   if (mode != "zeros" && mode != "reflect" && mode != "replicate" && mode != "circular")
     failf(ErrorKind::value,
-          "padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got padding_mode='{}'", mode);
+          "padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got "
+          "padding_mode='{}'",
+          mode);
 }
 
 void init_conv(const Tensor& weight, const Tensor& bias) {
@@ -53,9 +55,12 @@ Conv<N>::Conv(const ConvOptions<N>& o) : options(o) {
   bias = this->register_parameter("bias", o.bias ? make_uninitialised({o.out}, o.dtype, o.device) : Tensor());
   init_conv(weight, bias);
 
-  std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", o.in, o.out, o.kernel.str(), o.stride.str());
-  if (!o.padding.mode.empty()) text += ", padding=" + o.padding.mode;
-  else if (!o.padding.all(0)) text += ", padding=" + o.padding.str();
+  std::string text =
+      fmt::format("{}, {}, kernel_size={}, stride={}", o.in, o.out, o.kernel.str(), o.stride.str());
+  if (!o.padding.mode.empty())
+    text += ", padding=" + o.padding.mode;
+  else if (!o.padding.all(0))
+    text += ", padding=" + o.padding.str();
   if (!o.dilation.all(1)) text += ", dilation=" + o.dilation.str();
   if (o.groups != 1) text += fmt::format(", groups={}", o.groups);
   if (!o.bias) text += ", bias=False";
@@ -101,7 +106,8 @@ ConvTranspose<N>::ConvTranspose(const ConvTransposeOptions<N>& o) : options(o) {
   bias = this->register_parameter("bias", o.bias ? make_uninitialised({o.out}, o.dtype, o.device) : Tensor());
   init_conv(weight, bias);
 
-  std::string text = fmt::format("{}, {}, kernel_size={}, stride={}", o.in, o.out, o.kernel.str(), o.stride.str());
+  std::string text =
+      fmt::format("{}, {}, kernel_size={}, stride={}", o.in, o.out, o.kernel.str(), o.stride.str());
   if (!o.padding.all(0)) text += ", padding=" + o.padding.str();
   if (!o.dilation.all(1)) text += ", dilation=" + o.dilation.str();
   if (!o.output_padding.all(0)) text += ", output_padding=" + o.output_padding.str();
@@ -114,11 +120,11 @@ template <int N>
 Tensor ConvTranspose<N>::forward(const Tensor& x) {
   const auto& o = options;
   if constexpr (N == 1)
-    return tern::conv_transpose1d(x, weight.now(), bias.now(), o.stride, o.padding, o.output_padding, o.groups,
-                                  o.dilation);
+    return tern::conv_transpose1d(x, weight.now(), bias.now(), o.stride, o.padding, o.output_padding,
+                                  o.groups, o.dilation);
   else
-    return tern::conv_transpose2d(x, weight.now(), bias.now(), o.stride, o.padding, o.output_padding, o.groups,
-                                  o.dilation);
+    return tern::conv_transpose2d(x, weight.now(), bias.now(), o.stride, o.padding, o.output_padding,
+                                  o.groups, o.dilation);
 }
 template class ConvTranspose<1>;
 template class ConvTranspose<2>;

@@ -1,5 +1,5 @@
-// Sizes in N dimensions as options take them: one number for all, or one for each; and a convolution's padding, which may
-// also be "same" or "valid".
+// Sizes in N dimensions as options take them: one number for all, or one for each; and a convolution's
+// padding, which may also be "same" or "valid".
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -17,8 +17,7 @@ class Extent {
  public:
   Extent() = default;  // not given
   template <class I>
-    requires std::is_integral_v<I>
-  Extent(I all) : given_(true), single_(true) {
+  requires std::is_integral_v<I> Extent(I all) : given_(true), single_(true) {
     for (SymInt& v : values_) v = all;
   }
   Extent(std::initializer_list<int64_t> each) : given_(true) {
@@ -31,7 +30,9 @@ class Extent {
   int64_t operator[](int i) const { return values_[i].as_int(); }
   operator Span<const SymInt>() const { return {values_, given_ ? size_t{N} : 0}; }
   // A SymInt that is an int is that int.
-  operator Ints() const { return Span<const int64_t>(reinterpret_cast<const int64_t*>(values_), given_ ? N : 0); }
+  operator Ints() const {
+    return Span<const int64_t>(reinterpret_cast<const int64_t*>(values_), given_ ? N : 0);
+  }
   Span<const SymInt> span() const { return *this; }
   Ints ints() const { return *this; }
   std::string str() const { return extent_text(*this, false); }
@@ -54,8 +55,7 @@ struct Padding : Extent<N> {
   Padding(const char* m) : Extent<N>(0), mode(m) {}
   Padding(const std::string& m) : Extent<N>(0), mode(m) {}
   template <class I>
-    requires std::is_integral_v<I>
-  Padding(I all) : Extent<N>(all) {}
+  requires std::is_integral_v<I> Padding(I all) : Extent<N>(all) {}
   Padding(std::initializer_list<int64_t> each) : Extent<N>(each) {}
 };
 

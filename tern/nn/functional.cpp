@@ -28,10 +28,11 @@ std::vector<Tensor> broadcast(const Tensor& x, const Tensor& target) {
   bool same = x.dim() == target.dim();
   for (int64_t d = 0; same && d < x.dim(); ++d) same = x.sizes()[d].bits() == target.sizes()[d].bits();
   if (!same && !x.is_symbolic() && !target.is_symbolic())
-    warn("UserWarning", fmt::format("Using a target size (torch.Size({})) that is different to the input size "
-                                    "(torch.Size({})). This will likely lead to incorrect results due to broadcasting. "
-                                    "Please ensure they have the same size.",
-                                    tern::str(target.sizes()), tern::str(x.sizes())));
+    warn("UserWarning",
+         fmt::format("Using a target size (torch.Size({})) that is different to the input size "
+                     "(torch.Size({})). This will likely lead to incorrect results due to broadcasting. "
+                     "Please ensure they have the same size.",
+                     tern::str(target.sizes()), tern::str(x.sizes())));
   return broadcast_tensors({x, target});
 }
 
@@ -41,13 +42,16 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Loc loc
   return tern::linear(x, weight, bias, loc);
 }
 Tensor conv1d(const Tensor& x, const Tensor& weight, const ConvArgs& a, Loc loc) {
-  return tern::conv1d(x, weight, a.bias, spread(a.stride, 1), spread(a.padding, 1), spread(a.dilation, 1), a.groups, loc);
+  return tern::conv1d(x, weight, a.bias, spread(a.stride, 1), spread(a.padding, 1), spread(a.dilation, 1),
+                      a.groups, loc);
 }
 Tensor conv2d(const Tensor& x, const Tensor& weight, const ConvArgs& a, Loc loc) {
-  return tern::conv2d(x, weight, a.bias, spread(a.stride, 2), spread(a.padding, 2), spread(a.dilation, 2), a.groups, loc);
+  return tern::conv2d(x, weight, a.bias, spread(a.stride, 2), spread(a.padding, 2), spread(a.dilation, 2),
+                      a.groups, loc);
 }
 Tensor conv3d(const Tensor& x, const Tensor& weight, const ConvArgs& a, Loc loc) {
-  return tern::conv3d(x, weight, a.bias, spread(a.stride, 3), spread(a.padding, 3), spread(a.dilation, 3), a.groups, loc);
+  return tern::conv3d(x, weight, a.bias, spread(a.stride, 3), spread(a.padding, 3), spread(a.dilation, 3),
+                      a.groups, loc);
 }
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<int64_t> padding_idx,
                  bool scale_grad_by_freq, Loc loc) {
@@ -63,8 +67,12 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<int6
 // ---- activations ----
 
 Tensor relu(const Tensor& x, bool inplace, Loc loc) { return inplace ? relu_(x, loc) : tern::relu(x, loc); }
-Tensor relu6(const Tensor& x, bool inplace, Loc loc) { return inplace ? relu6_(x, loc) : tern::relu6(x, loc); }
-Tensor gelu(const Tensor& x, std::string_view approximate, Loc loc) { return tern::gelu(x, approximate, loc); }
+Tensor relu6(const Tensor& x, bool inplace, Loc loc) {
+  return inplace ? relu6_(x, loc) : tern::relu6(x, loc);
+}
+Tensor gelu(const Tensor& x, std::string_view approximate, Loc loc) {
+  return tern::gelu(x, approximate, loc);
+}
 Tensor silu(const Tensor& x, bool inplace, Loc loc) { return inplace ? silu_(x, loc) : tern::silu(x, loc); }
 Tensor mish(const Tensor& x, bool inplace, Loc loc) { return inplace ? mish_(x, loc) : tern::mish(x, loc); }
 Tensor sigmoid(const Tensor& x, Loc loc) { return tern::sigmoid(x, loc); }
@@ -82,7 +90,9 @@ Tensor hardtanh(const Tensor& x, double low, double high, bool inplace, Loc loc)
   if (low > high) fail(ErrorKind::value, "min_val cannot be greater than max_val");
   return inplace ? hardtanh_(x, low, high, loc) : tern::hardtanh(x, low, high, loc);
 }
-Tensor hardswish(const Tensor& x, bool inplace, Loc loc) { return inplace ? hardswish_(x, loc) : tern::hardswish(x, loc); }
+Tensor hardswish(const Tensor& x, bool inplace, Loc loc) {
+  return inplace ? hardswish_(x, loc) : tern::hardswish(x, loc);
+}
 Tensor hardsigmoid(const Tensor& x, bool inplace, Loc loc) {
   return inplace ? hardsigmoid_(x, loc) : tern::hardsigmoid(x, loc);
 }
@@ -105,20 +115,23 @@ Tensor dropout1d(const Tensor& x, double p, bool training, bool inplace, Loc loc
   if (x.dim() != 2 && x.dim() != 3)
     failf("dropout1d: Expected 2D or 3D input, but received a {}D input", x.dim());
   At at(loc);
-  Tensor batched = x.dim() == 2 ? (inplace ? unsqueeze_(x, 0) : x.unsqueeze(0)) : x;
-  Tensor result = inplace ? feature_dropout_(batched, p, training) : feature_dropout(batched, p, training);
-  if (x.dim() == 3 && batched.is_same(x)) return result;
-  return inplace ? squeeze_(result, 0) : result.squeeze(0);
+  Tensor result = x.dim() == 2 ? feature_dropout(x.unsqueeze(0), p, training).squeeze(0)
+                               : feature_dropout(x, p, training);
+  return inplace ? x.copy_(result) : result;
 }
 Tensor dropout2d(const Tensor& x, double p, bool training, bool inplace, Loc loc) {
   check_probability(p);
   if (x.dim() != 3 && x.dim() != 4)
-    warn("UserWarning", fmt::format("dropout2d: Received a {}-D input to dropout2d, which is deprecated and will result "
-                                    "in an error in a future release. To retain the behavior and silence this warning, "
-                                    "please use dropout instead. Note that dropout2d exists to provide channel-wise "
-                                    "dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
-                                    "batch dimension (i.e. 3D or 4D inputs).", x.dim()));
-  return inplace ? feature_dropout_(x, p, training, loc) : feature_dropout(x, p, training, loc);
+    warn("UserWarning",
+         fmt::format("dropout2d: Received a {}-D input to dropout2d, which is deprecated and will result "
+                     "in an error in a future release. To retain the behavior and silence this warning, "
+                     "please use dropout instead. Note that dropout2d exists to provide channel-wise "
+                     "dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
+                     "batch dimension (i.e. 3D or 4D inputs).",
+                     x.dim()));
+  At at(loc);
+  Tensor result = feature_dropout(x, p, training);
+  return inplace ? x.copy_(result) : result;
 }
 
 // ---- normalisation ----
@@ -128,18 +141,21 @@ Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const 
     SymInt per_channel = x.size(0);
     for (int64_t d = 2; d < x.dim(); ++d) per_channel = per_channel * x.size(d);
     if (per_channel.maybe_int() == 1)
-      failf(ErrorKind::value, "Expected more than 1 value per channel when training, got input size torch.Size({})",
+      failf(ErrorKind::value,
+            "Expected more than 1 value per channel when training, got input size torch.Size({})",
             tern::str(x.sizes()));
   }
   return tern::batch_norm(x, a.weight, a.bias, mean, var, a.training, a.momentum, a.eps, true, loc);
 }
-Tensor layer_norm(const Tensor& x, Sizes shape, const Tensor& weight, const Tensor& bias, double eps, Loc loc) {
+Tensor layer_norm(const Tensor& x, Sizes shape, const Tensor& weight, const Tensor& bias, double eps,
+                  Loc loc) {
   return tern::layer_norm(x, shape, weight, bias, eps, true, loc);
 }
 Tensor rms_norm(const Tensor& x, Sizes shape, const Tensor& weight, std::optional<double> eps, Loc loc) {
   return tern::rms_norm(x, shape, weight, eps, loc);
 }
-Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps, Loc loc) {
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps,
+                  Loc loc) {
   return tern::group_norm(x, groups, weight, bias, eps, true, loc);
 }
 Tensor normalize(const Tensor& x, double p, int64_t dim, double eps, Loc loc) {
@@ -160,7 +176,8 @@ Tensor avg_pool1d(const Tensor& x, Ints kernel, const PoolArgs& a, Loc loc) {
   return tern::avg_pool1d(x, kernel, a.stride, a.padding, a.ceil_mode, a.count_include_pad, loc);
 }
 Tensor avg_pool2d(const Tensor& x, Ints kernel, const PoolArgs& a, Loc loc) {
-  return tern::avg_pool2d(x, kernel, a.stride, a.padding, a.ceil_mode, a.count_include_pad, a.divisor_override, loc);
+  return tern::avg_pool2d(x, kernel, a.stride, a.padding, a.ceil_mode, a.count_include_pad,
+                          a.divisor_override, loc);
 }
 Tensor adaptive_avg_pool1d(const Tensor& x, int64_t output_size, Loc loc) {
   return tern::adaptive_avg_pool1d(x, {output_size}, loc);
@@ -212,16 +229,18 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, Reduction r, double del
   return tern::huber_loss(both[0], both[1], number(r), delta);
 }
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const ClassLossArgs& a, Loc loc) {
-  return tern::cross_entropy_loss(x, target, a.weight, number(a.reduction), a.ignore_index, a.label_smoothing, loc);
+  return tern::cross_entropy_loss(x, target, a.weight, number(a.reduction), a.ignore_index, a.label_smoothing,
+                                  loc);
 }
 Tensor nll_loss(const Tensor& x, const Tensor& target, const ClassLossArgs& a, Loc loc) {
   return tern::nll_loss_nd(x, target, a.weight, number(a.reduction), a.ignore_index, loc);
 }
-Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction r, Loc loc) {
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction r,
+                            Loc loc) {
   return tern::binary_cross_entropy(x, target, weight, number(r), loc);
 }
-Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const Tensor& weight, Reduction r,
-                                        const Tensor& pos_weight, Loc loc) {
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const Tensor& weight,
+                                        Reduction r, const Tensor& pos_weight, Loc loc) {
   return tern::binary_cross_entropy_with_logits(x, target, weight, pos_weight, number(r), loc);
 }
 Tensor kl_div(const Tensor& x, const Tensor& target, Reduction r, bool log_target, Loc loc) {

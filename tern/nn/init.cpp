@@ -25,18 +25,18 @@ const Tensor& constant_(const Tensor& t, double value) {
   NoGrad no_grad;
   return t.fill_(value);
 }
-const Tensor& ones_(const Tensor& t) { return constant_(t, 1); }
-const Tensor& zeros_(const Tensor& t) { return constant_(t, 0); }
+const Tensor& ones_(const Tensor& t) { return init::constant_(t, 1); }
+const Tensor& zeros_(const Tensor& t) { return init::constant_(t, 0); }
 
 const Tensor& xavier_uniform_(const Tensor& t, double gain, const Generator* generator) {
   auto [in, out] = fans(t);
   double std = gain * std::sqrt(2.0 / static_cast<double>(in + out));
   double bound = std::sqrt(3.0) * std;
-  return uniform_(t, -bound, bound, generator);
+  return init::uniform_(t, -bound, bound, generator);
 }
 const Tensor& xavier_normal_(const Tensor& t, double gain, const Generator* generator) {
   auto [in, out] = fans(t);
-  return normal_(t, 0, gain * std::sqrt(2.0 / static_cast<double>(in + out)), generator);
+  return init::normal_(t, 0, gain * std::sqrt(2.0 / static_cast<double>(in + out)), generator);
 }
 
 namespace {
@@ -53,11 +53,11 @@ double kaiming_std(const Tensor& t, const KaimingOptions& o) {
 const Tensor& kaiming_uniform_(const Tensor& t, KaimingOptions o) {
   if (t.numel() == 0) return t;
   double bound = std::sqrt(3.0) * kaiming_std(t, o);
-  return uniform_(t, -bound, bound, o.generator);
+  return init::uniform_(t, -bound, bound, o.generator);
 }
 const Tensor& kaiming_normal_(const Tensor& t, KaimingOptions o) {
   if (t.numel() == 0) return t;
-  return normal_(t, 0, kaiming_std(t, o), o.generator);
+  return init::normal_(t, 0, kaiming_std(t, o), o.generator);
 }
 
 double calculate_gain(std::string_view nonlinearity, double param) {

@@ -1,5 +1,5 @@
-// Initialisation as torch.nn.init: the same formulas drawn from the same generator, so that a seed gives PyTorch's numbers.
-// Each fills the tensor in place, without history, and returns it.
+// Initialisation as torch.nn.init: the same formulas drawn from the same generator, so that a seed gives
+// PyTorch's numbers. Each fills the tensor in place, without history, and returns it.
 #pragma once
 #include <string_view>
 
@@ -8,7 +8,8 @@
 
 namespace tern::nn::init {
 
-const Tensor& uniform_(const Tensor& t, double low = 0, double high = 1, const Generator* generator = nullptr);
+const Tensor& uniform_(const Tensor& t, double low = 0, double high = 1,
+                       const Generator* generator = nullptr);
 const Tensor& normal_(const Tensor& t, double mean = 0, double std = 1, const Generator* generator = nullptr);
 const Tensor& constant_(const Tensor& t, double value);
 const Tensor& ones_(const Tensor& t);

@@ -1,5 +1,5 @@
-// Calling a module: Layer<Derived> gives `block(x)`, nn::call(net, x) does the same for any Module. A call enters the
-// module's scope (nn_module_stack), runs its hooks and calls forward.
+// Calling a module: Layer<Derived> gives `block(x)`, nn::call(net, x) does the same for any Module. A call
+// enters the module's scope (nn_module_stack), runs its hooks and calls forward.
 #pragma once
 #include "tern/dispatch/ladder.h"
 #include "tern/nn/module.h"
@@ -8,13 +8,15 @@ namespace tern::nn {
 
 namespace details {
 
-// A user's forward speaks for itself: the lines inside it are recorded, not the line of the call. A layer of ours is
-// recorded at the line where it was called.
+// A user's forward speaks for itself: the lines inside it are recorded, not the line of the call. A layer of
+// ours is recorded at the line where it was called.
 class CallSite {
  public:
   CallSite(bool ours, Loc loc) : saved_(thread_state.loc) {
-    if (!ours) thread_state.loc = {};
-    else if (!thread_state.loc) thread_state.loc = loc;
+    if (!ours)
+      thread_state.loc = {};
+    else if (!thread_state.loc)
+      thread_state.loc = loc;
   }
   ~CallSite() { thread_state.loc = saved_; }
   CallSite(const CallSite&) = delete;
@@ -33,7 +35,8 @@ auto call_with_hooks(M& module, A&&... args) {
     std::apply([&](auto&... a) { module.forward(a...); }, seen);
     module.run_hooks(given, {});
   } else {
-    Value output = tree::to_value(std::apply([&](auto&... a) -> Result { return module.forward(a...); }, seen));
+    Value output =
+        tree::to_value(std::apply([&](auto&... a) -> Result { return module.forward(a...); }, seen));
     return tree::from_value<Result>(module.run_hooks(given, std::move(output)));
   }
 }
@@ -45,7 +48,9 @@ concept Convertible = requires(const T& x, const Value& v) {
 };
 
 template <class M>
-inline constexpr bool is_ours = requires { M::is_ours; };
+inline constexpr bool is_ours = requires {
+  M::is_ours;
+};
 
 template <class M, class... A>
 decltype(auto) call_at(Loc loc, M& module, A&&... args) {
@@ -65,7 +70,8 @@ decltype(auto) call(M& module, A&&... args) {
   return details::call_at(Loc{}, module, std::forward<A>(args)...);
 }
 
-// What a module that is called as `block(x)` derives from: struct Block : nn::Layer<Block> { Tensor forward(Tensor x); };
+// What a module that is called as `block(x)` derives from: struct Block : nn::Layer<Block> { Tensor
+// forward(Tensor x); };
 template <class Derived>
 class Layer : public Module {
  public:
@@ -77,18 +83,18 @@ class Layer : public Module {
     return details::call_at(loc, self(), std::forward<A>(a));
   }
   template <class A, class B>
-    requires(!std::is_same_v<std::remove_cvref_t<B>, Loc>)
-  auto operator()(A&& a, B&& b, Loc loc = Loc::here()) const {
+  requires(!std::is_same_v<std::remove_cvref_t<B>, Loc>) auto operator()(A&& a, B&& b,
+                                                                         Loc loc = Loc::here()) const {
     return details::call_at(loc, self(), std::forward<A>(a), std::forward<B>(b));
   }
   template <class A, class B, class C>
-    requires(!std::is_same_v<std::remove_cvref_t<C>, Loc>)
-  auto operator()(A&& a, B&& b, C&& c, Loc loc = Loc::here()) const {
+  requires(!std::is_same_v<std::remove_cvref_t<C>, Loc>) auto operator()(A&& a, B&& b, C&& c,
+                                                                         Loc loc = Loc::here()) const {
     return details::call_at(loc, self(), std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
   }
   template <class A, class B, class C, class D, class... More>
-    requires(!std::is_same_v<std::remove_cvref_t<D>, Loc>)
-  auto operator()(A&& a, B&& b, C&& c, D&& d, More&&... more) const {
+  requires(!std::is_same_v<std::remove_cvref_t<D>, Loc>) auto operator()(A&& a, B&& b, C&& c, D&& d,
+                                                                         More&&... more) const {
     return details::call_at(Loc{}, self(), std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
                             std::forward<D>(d), std::forward<More>(more)...);
   }

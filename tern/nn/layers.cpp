@@ -1,4 +1,5 @@
-// Linear, embedding, normalisation, pooling and dropout layers: checks, initial values in PyTorch's order, printing.
+// Linear, embedding, normalisation, pooling and dropout layers: checks, initial values in PyTorch's order,
+// printing.
 #include "tern/nn/layers.h"
 
 #include <cmath>
@@ -36,8 +37,8 @@ Tensor make_uninitialised(Span<const SymInt> sizes, DType dtype, Device device) 
 }
 
 void wrong_extent(size_t wanted, size_t found) {
-  failf(ErrorKind::value, "expected {} number{} (or one for all of them), found {}", wanted, wanted == 1 ? "" : "s",
-        found);
+  failf(ErrorKind::value, "expected {} number{} (or one for all of them), found {}", wanted,
+        wanted == 1 ? "" : "s", found);
 }
 std::string extent_text(Span<const SymInt> values, bool single) {
   if (single && !values.empty()) return values[0].str();
@@ -90,15 +91,19 @@ BatchNorm<N>::BatchNorm(const BatchNormOptions& o) : options(o) {
     init::zeros_(count);
   }
   num_batches_tracked = this->register_buffer("num_batches_tracked", count);
-  this->set_repr(fmt::format("{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}", o.features,
-                             python_float(o.eps), o.momentum ? python_float(*o.momentum) : "None", python(o.affine),
-                             python(o.affine), python(tracks)));
+  this->set_repr(fmt::format("{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
+                             o.features, python_float(o.eps), o.momentum ? python_float(*o.momentum) : "None",
+                             python(o.affine), python(o.affine), python(tracks)));
 }
 
 template <int N>
 Tensor BatchNorm<N>::forward(const Tensor& x) {
   if (N == 1 ? x.dim() != 2 && x.dim() != 3 : x.dim() != N + 2)
-    failf(ErrorKind::value, "expected {} input (got {}D input)", N == 1 ? "2D or 3D" : N == 2 ? "4D" : "5D", x.dim());
+    failf(ErrorKind::value, "expected {} input (got {}D input)",
+          N == 1   ? "2D or 3D"
+          : N == 2 ? "4D"
+                   : "5D",
+          x.dim());
   double average = options.momentum.value_or(0);
   bool training = this->training();
   const Tensor& count = num_batches_tracked.now();
@@ -108,8 +113,12 @@ Tensor BatchNorm<N>::forward(const Tensor& x) {
   }
   bool batch_statistics = training || !running_mean.now().defined();
   bool use_running = !training || options.track_running_stats;
-  return F::batch_norm(x, use_running ? running_mean.now() : Tensor(), use_running ? running_var.now() : Tensor(),
-                       {.weight = weight.now(), .bias = bias.now(), .training = batch_statistics, .momentum = average,
+  return F::batch_norm(x, use_running ? running_mean.now() : Tensor(),
+                       use_running ? running_var.now() : Tensor(),
+                       {.weight = weight.now(),
+                        .bias = bias.now(),
+                        .training = batch_statistics,
+                        .momentum = average,
                         .eps = options.eps});
 }
 template class BatchNorm<1>;
@@ -186,8 +195,10 @@ Embedding::Embedding(EmbeddingOptions o, const Tensor& w) : options(std::move(o)
   set_repr(text);
 }
 Embedding Embedding::from_pretrained(const Tensor& w, bool freeze, std::optional<int64_t> padding_idx) {
-  if (w.dim() != 2) failf(ErrorKind::value, "Embeddings parameter is expected to be 2-dimensional, found {}", w.dim());
-  Embedding made({.count = w.size(0).guard_int(), .dim = w.size(1).guard_int(), .padding_idx = padding_idx}, w.detach());
+  if (w.dim() != 2)
+    failf(ErrorKind::value, "Embeddings parameter is expected to be 2-dimensional, found {}", w.dim());
+  Embedding made({.count = w.size(0).guard_int(), .dim = w.size(1).guard_int(), .padding_idx = padding_idx},
+                 w.detach());
   made.weight.requires_grad_(!freeze);
   return made;
 }
@@ -198,14 +209,17 @@ template <int N>
 MaxPool<N>::MaxPool(const MaxPoolOptions<N>& o) : options(o) {
   if (!options.stride.has_value()) options.stride = options.kernel;
   const auto& p = options;
-  this->set_repr(fmt::format("kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}", p.kernel.short_str(),
-                             p.stride.short_str(), p.padding.short_str(), p.dilation.short_str(), python(p.ceil_mode)));
+  this->set_repr(fmt::format("kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}",
+                             p.kernel.short_str(), p.stride.short_str(), p.padding.short_str(),
+                             p.dilation.short_str(), python(p.ceil_mode)));
 }
 template <int N>
 Tensor MaxPool<N>::forward(const Tensor& x) {
   const auto& o = options;
-  if constexpr (N == 1) return tern::max_pool1d(x, o.kernel, o.stride, o.padding, o.dilation, o.ceil_mode);
-  else return tern::max_pool2d(x, o.kernel, o.stride, o.padding, o.dilation, o.ceil_mode);
+  if constexpr (N == 1)
+    return tern::max_pool1d(x, o.kernel, o.stride, o.padding, o.dilation, o.ceil_mode);
+  else
+    return tern::max_pool2d(x, o.kernel, o.stride, o.padding, o.dilation, o.ceil_mode);
 }
 template class MaxPool<1>;
 template class MaxPool<2>;
@@ -222,8 +236,11 @@ AvgPool<N>::AvgPool(const AvgPoolOptions<N>& o) : options(o) {
 template <int N>
 Tensor AvgPool<N>::forward(const Tensor& x) {
   const auto& o = options;
-  if constexpr (N == 1) return tern::avg_pool1d(x, o.kernel, o.stride, o.padding, o.ceil_mode, o.count_include_pad);
-  else return tern::avg_pool2d(x, o.kernel, o.stride, o.padding, o.ceil_mode, o.count_include_pad, o.divisor_override);
+  if constexpr (N == 1)
+    return tern::avg_pool1d(x, o.kernel, o.stride, o.padding, o.ceil_mode, o.count_include_pad);
+  else
+    return tern::avg_pool2d(x, o.kernel, o.stride, o.padding, o.ceil_mode, o.count_include_pad,
+                            o.divisor_override);
 }
 template class AvgPool<1>;
 template class AvgPool<2>;
@@ -234,8 +251,10 @@ AdaptiveAvgPool<N>::AdaptiveAvgPool(Extent<N> size) : output_size(size) {
 }
 template <int N>
 Tensor AdaptiveAvgPool<N>::forward(const Tensor& x) {
-  if constexpr (N == 1) return F::adaptive_avg_pool1d(x, output_size[0]);
-  else return F::adaptive_avg_pool2d(x, output_size.ints());
+  if constexpr (N == 1)
+    return F::adaptive_avg_pool1d(x, output_size[0]);
+  else
+    return F::adaptive_avg_pool2d(x, output_size.ints());
 }
 template class AdaptiveAvgPool<1>;
 template class AdaptiveAvgPool<2>;
@@ -254,9 +273,12 @@ DropoutNd<N>::DropoutNd(double probability, bool in) : p(probability), inplace(i
 }
 template <int N>
 Tensor DropoutNd<N>::forward(const Tensor& x) {
-  if constexpr (N == 0) return F::dropout(x, p, this->training(), inplace);
-  else if constexpr (N == 1) return F::dropout1d(x, p, this->training(), inplace);
-  else return F::dropout2d(x, p, this->training(), inplace);
+  if constexpr (N == 0)
+    return F::dropout(x, p, this->training(), inplace);
+  else if constexpr (N == 1)
+    return F::dropout1d(x, p, this->training(), inplace);
+  else
+    return F::dropout2d(x, p, this->training(), inplace);
 }
 template class DropoutNd<0>;
 template class DropoutNd<1>;

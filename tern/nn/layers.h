@@ -1,4 +1,5 @@
-// The layers: plain classes with PyTorch's names, options, initial values and printing. Options are aggregates:
+// The layers: plain classes with PyTorch's names, options, initial values and printing. Options are
+// aggregates:
 //   nn::Linear(784, 128)     nn::Conv2d({.in = 3, .out = 64, .kernel = 7, .stride = 2, .padding = 3})
 #pragma once
 #include "tern/nn/containers.h"
@@ -80,7 +81,8 @@ class Conv : public Builtin<Conv<N>> {
                                            : N == 2 ? "torch.nn.modules.conv.Conv2d"
                                                     : "torch.nn.modules.conv.Conv3d";
   explicit Conv(const ConvOptions<N>& options);
-  Conv(int64_t in, int64_t out, Extent<N> kernel) : Conv(ConvOptions<N>{.in = in, .out = out, .kernel = kernel}) {}
+  Conv(int64_t in, int64_t out, Extent<N> kernel)
+      : Conv(ConvOptions<N>{.in = in, .out = out, .kernel = kernel}) {}
   Tensor forward(const Tensor& x);
 
   ConvOptions<N> options;
@@ -215,7 +217,8 @@ class Embedding : public Builtin<Embedding> {
   static constexpr const char* type_name = "torch.nn.modules.sparse.Embedding";
   explicit Embedding(const EmbeddingOptions& options);
   Embedding(int64_t count, int64_t dim) : Embedding(EmbeddingOptions{count, dim}) {}
-  static Embedding from_pretrained(const Tensor& weight, bool freeze = true, std::optional<int64_t> padding_idx = {});
+  static Embedding from_pretrained(const Tensor& weight, bool freeze = true,
+                                   std::optional<int64_t> padding_idx = {});
   Tensor forward(const Tensor& indices) {
     return F::embedding(indices, weight.now(), options.padding_idx, options.scale_grad_by_freq);
   }

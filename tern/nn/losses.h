@@ -24,15 +24,19 @@ using L1Loss = PairLoss<l1_kind>;
 class SmoothL1Loss : public Builtin<SmoothL1Loss> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.loss.SmoothL1Loss";
-  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1) : reduction(reduction), beta(beta) {}
-  Tensor forward(const Tensor& x, const Tensor& target) { return F::smooth_l1_loss(x, target, reduction, beta); }
+  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1)
+      : reduction(reduction), beta(beta) {}
+  Tensor forward(const Tensor& x, const Tensor& target) {
+    return F::smooth_l1_loss(x, target, reduction, beta);
+  }
   Reduction reduction;
   double beta;
 };
 class HuberLoss : public Builtin<HuberLoss> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.loss.HuberLoss";
-  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1) : reduction(reduction), delta(delta) {}
+  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1)
+      : reduction(reduction), delta(delta) {}
   Tensor forward(const Tensor& x, const Tensor& target) { return F::huber_loss(x, target, reduction, delta); }
   Reduction reduction;
   double delta;
@@ -84,7 +88,9 @@ class KLDivLoss : public Builtin<KLDivLoss> {
   static constexpr const char* type_name = "torch.nn.modules.loss.KLDivLoss";
   explicit KLDivLoss(Reduction reduction = Reduction::mean, bool log_target = false)
       : reduction(reduction), log_target(log_target) {}
-  Tensor forward(const Tensor& x, const Tensor& target) { return F::kl_div(x, target, reduction, log_target); }
+  Tensor forward(const Tensor& x, const Tensor& target) {
+    return F::kl_div(x, target, reduction, log_target);
+  }
   Reduction reduction;
   bool log_target;
 };

@@ -1,5 +1,5 @@
-// The state behind a Module: registration, listing, hooks, cloning, scopes. What moves tensors in and out of it is in
-// state.cpp, printing in print.cpp.
+// The state behind a Module: registration, listing, hooks, cloning, scopes. What moves tensors in and out of
+// it is in state.cpp, printing in print.cpp.
 #include "tern/nn/module.h"
 
 #include <unordered_map>
@@ -41,8 +41,8 @@ std::pair<std::string_view, std::string_view> split_path(std::string_view path) 
 
 using Seen = std::unordered_set<const void*>;
 
-void list_tensors(const Module::State& state, bool buffers, bool recurse, const std::string& prefix, Seen& tensors,
-                  Seen& modules, StateDict& out) {
+void list_tensors(const Module::State& state, bool buffers, bool recurse, const std::string& prefix,
+                  Seen& tensors, Seen& modules, StateDict& out) {
   if (!modules.insert(&state).second) return;
   for (const auto& entry : buffers ? state.buffers : state.parameters) {
     const Tensor& t = entry.slot->tensor;
@@ -123,8 +123,11 @@ Parameter Module::register_parameter(std::string_view name, const Tensor& tensor
   check_name("parameter", name);
   if (tensor.defined()) {
     if (!tensor.is_leaf())
-      failf("Cannot assign non-leaf Tensor to parameter '{}'. Model parameters must be created explicitly. To express "
-            "'{}' as a function of another Tensor, compute the value in the forward() method.", name, name);
+      failf(
+          "Cannot assign non-leaf Tensor to parameter '{}'. Model parameters must be created explicitly. To "
+          "express "
+          "'{}' as a function of another Tensor, compute the value in the forward() method.",
+          name, name);
     if (!tensor->is_parameter) {
       tensor->is_parameter = true;
       tensor.requires_grad_();
@@ -143,8 +146,10 @@ void Module::add_child(std::string_view name, Module& child) {
   if (reaches(*child.state_, state_.get()))
     failf(ErrorKind::value, "add(\"{}\"): a module can't be its own descendant", name);
   child.name_ = name;
-  if (Child* there = find_named(state_->children, name)) there->state = child.state_;
-  else state_->children.push_back({std::string(name), child.state_});
+  if (Child* there = find_named(state_->children, name))
+    there->state = child.state_;
+  else
+    state_->children.push_back({std::string(name), child.state_});
 }
 
 StateDict Module::named_parameters(bool recurse) const {
@@ -277,7 +282,8 @@ Symbol Module::scope_path() const {
     if (!scope->module) continue;
     if (scope->module == state_.get()) return scope->path;
     std::string path;
-    if (find_path(*static_cast<const State*>(scope->module), state_.get(), path)) return join(scope->path, path);
+    if (find_path(*static_cast<const State*>(scope->module), state_.get(), path))
+      return join(scope->path, path);
   }
   // Not a part of what is running: a module made on the fly, which is known by its own name only.
   scope = thread_state.scope;

@@ -1,5 +1,5 @@
-// Module: a handle to shared state: parameters, buffers, children, the training flag, hooks. Layers and users' networks
-// are plain classes that derive from it:
+// Module: a handle to shared state: parameters, buffers, children, the training flag, hooks. Layers and
+// users' networks are plain classes that derive from it:
 //   struct Net : nn::Module {
 //     nn::Linear fc1 = add("fc1", nn::Linear(784, 128)), fc2 = add("fc2", nn::Linear(128, 10));
 //     Tensor forward(Tensor x) { return fc2(relu(fc1(x))); }
@@ -18,15 +18,16 @@
 
 namespace tern::nn {
 
-using StateDict = std::vector<std::pair<std::string, Tensor>>;  // in registration order
+using StateDict = std::vector<std::pair<std::string, Tensor>>;     // in registration order
 const Tensor* find(const StateDict& dict, std::string_view name);  // nullptr if absent
 
 struct Slot {
   Tensor tensor;
 };
 
-// A tensor that a module has registered. It is a Tensor in every use; assigning one to it replaces it in the module, which
-// is how weights are tied: `head.weight = embedding.weight`. A plain Tensor member would be left behind by clone().
+// A tensor that a module has registered. It is a Tensor in every use; assigning one to it replaces it in the
+// module, which is how weights are tied: `head.weight = embedding.weight`. A plain Tensor member would be
+// left behind by clone().
 class Registered : public Tensor {
  public:
   Registered() = default;
@@ -53,11 +54,12 @@ class Module {
 
   Module();
   explicit Module(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  Module(const Module& o);  // the same module; under clone() its copy
+  Module(const Module& o);                    // the same module; under clone() its copy
   Module& operator=(const Module&) = delete;  // see replace()
 
   // Registration; the name is part of every state_dict key. An undefined tensor stands for None (no bias).
-  // Throws for empty names, names with a dot and, of parameters, tensors that have history or no floating type.
+  // Throws for empty names, names with a dot and, of parameters, tensors that have history or no floating
+  // type.
   Parameter register_parameter(std::string_view name, const Tensor& tensor);
   Buffer register_buffer(std::string_view name, const Tensor& tensor, bool persistent = true);
   template <class M>
@@ -79,7 +81,8 @@ class Module {
     std::construct_at(&member, added);
   }
 
-  // Names are dotted paths from this module. Shared tensors and modules are listed once, under their first name.
+  // Names are dotted paths from this module. Shared tensors and modules are listed once, under their first
+  // name.
   StateDict named_parameters(bool recurse = true) const;
   StateDict named_buffers(bool recurse = true) const;
   std::vector<Tensor> parameters(bool recurse = true) const;
@@ -91,12 +94,15 @@ class Module {
   Tensor buffer(std::string_view path) const;
   Module submodule(std::string_view path) const;
 
-  // Every name, shared tensors under each of theirs. The tensors share memory with the module, without history.
+  // Every name, shared tensors under each of theirs. The tensors share memory with the module, without
+  // history.
   StateDict state_dict(std::string_view prefix = "") const;
-  // Copies the values in. Throws PyTorch's message: missing and unexpected keys (when strict) and shapes that differ.
+  // Copies the values in. Throws PyTorch's message: missing and unexpected keys (when strict) and shapes that
+  // differ.
   LoadResult load_state_dict(const StateDict& dict, bool strict = true) const;
 
-  // These change the tensors themselves, so that every handle sees it. Only floating tensors change their dtype.
+  // These change the tensors themselves, so that every handle sees it. Only floating tensors change their
+  // dtype.
   const Module& to(DType dtype) const;
   const Module& to(Device device) const;
   const Module& half() const { return to(DType::float16); }
@@ -110,27 +116,31 @@ class Module {
   const Module& requires_grad_(bool on = true) const;
   const Module& apply(const Function<void(const Module&)>& f) const;  // children first
 
-  std::string str() const;  // PyTorch's repr
-  std::string_view type_name() const;  // "torch.nn.modules.linear.Linear", "my.Net"
+  std::string str() const;                                // PyTorch's repr
+  std::string_view type_name() const;                     // "torch.nn.modules.linear.Linear", "my.Net"
   std::string_view name() const { return name_.view(); }  // the name this handle was added under
   void set_name(std::string_view name) { name_ = name; }
   bool is_same(const Module& o) const { return state_ == o.state_; }
   const void* id() const { return state_.get(); }
 
-  // A pre-hook sees the tuple of arguments and may return another; a hook sees arguments and output and may return
-  // another output. A hook may also return nothing. The number is for remove_hook.
+  // A pre-hook sees the tuple of arguments and may return another; a hook sees arguments and output and may
+  // return another output. A hook may also return nothing. The number is for remove_hook.
   template <class F>
   int register_forward_pre_hook(F hook) const {
     return add_pre_hook([hook](const Module& m, const Value& args) mutable -> Value {
-      if constexpr (std::is_void_v<decltype(hook(m, args))>) return hook(m, args), Value();
-      else return tree::to_value(hook(m, args));
+      if constexpr (std::is_void_v<decltype(hook(m, args))>)
+        return hook(m, args), Value();
+      else
+        return tree::to_value(hook(m, args));
     });
   }
   template <class F>
   int register_forward_hook(F hook) const {
     return add_hook([hook](const Module& m, const Value& args, const Value& output) mutable -> Value {
-      if constexpr (std::is_void_v<decltype(hook(m, args, output))>) return hook(m, args, output), Value();
-      else return tree::to_value(hook(m, args, output));
+      if constexpr (std::is_void_v<decltype(hook(m, args, output))>)
+        return hook(m, args, output), Value();
+      else
+        return tree::to_value(hook(m, args, output));
     });
   }
   void remove_hook(int number) const;
@@ -178,8 +188,8 @@ class Cloning {
   Cloning* outer_;
 };
 
-// An independent module with copies of all tensors; what was shared inside stays shared. Members that are modules or
-// nn::Parameter come along; a member that is a plain Tensor stays the original's.
+// An independent module with copies of all tensors; what was shared inside stays shared. Members that are
+// modules or nn::Parameter come along; a member that is a plain Tensor stays the original's.
 template <class M>
 M clone(const M& module) {
   Cloning cloning;

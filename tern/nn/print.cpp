@@ -1,4 +1,5 @@
-// PyTorch's repr of a module: one line for a leaf, a bracketed list for the rest, equal neighbours in a ModuleList folded.
+// PyTorch's repr of a module: one line for a leaf, a bracketed list for the rest, equal neighbours in a
+// ModuleList folded.
 #include "tern/base/format.h"
 #include "tern/nn/state.h"
 

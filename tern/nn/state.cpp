@@ -44,13 +44,18 @@ void load(const Module::State& state, const std::string& prefix, Loading& loadin
       bool same = from.dim() == into.dim();
       for (int64_t d = 0; same && d < into.dim(); ++d) same = from.size(d) == into.size(d);
       if (!same) {
-        loading.errors.push_back(fmt::format(
-            "size mismatch for {}: copying a param with shape torch.Size({}) from checkpoint, the shape in current "
-            "model is torch.Size({}).", key, tern::str(from.sizes()), tern::str(into.sizes())));
+        loading.errors.push_back(
+            fmt::format("size mismatch for {}: copying a param with shape torch.Size({}) from checkpoint, "
+                        "the shape in current "
+                        "model is torch.Size({}).",
+                        key, tern::str(from.sizes()), tern::str(into.sizes())));
         continue;
       }
       if (into.is_meta())
-        failf("load_state_dict: {} is on the meta device, which holds no values: move the module with to(kCPU) first", key);
+        failf(
+            "load_state_dict: {} is on the meta device, which holds no values: move the module with to(kCPU) "
+            "first",
+            key);
       into.copy_(from);
     }
   };
@@ -102,7 +107,8 @@ LoadResult Module::load_state_dict(const StateDict& dict, bool strict) const {
   NoGrad no_grad;
   std::unordered_map<std::string_view, const Tensor*> given;
   for (const auto& [name, tensor] : dict) {
-    if (!tensor.defined()) failf(ErrorKind::value, "load_state_dict: the tensor for \"{}\" is undefined", name);
+    if (!tensor.defined())
+      failf(ErrorKind::value, "load_state_dict: the tensor for \"{}\" is undefined", name);
     given.emplace(name, &tensor);
   }
   Loading loading{given, {}, {}, {}};
@@ -111,10 +117,11 @@ LoadResult Module::load_state_dict(const StateDict& dict, bool strict) const {
     if (!loading.used.count(name)) loading.result.unexpected.push_back(name);
   auto& errors = loading.errors;
   if (strict && !loading.result.unexpected.empty())
-    errors.insert(errors.begin(),
-                  fmt::format("Unexpected key(s) in state_dict: {}. ", quoted_list(loading.result.unexpected)));
+    errors.insert(errors.begin(), fmt::format("Unexpected key(s) in state_dict: {}. ",
+                                              quoted_list(loading.result.unexpected)));
   if (strict && !loading.result.missing.empty())
-    errors.insert(errors.begin(), fmt::format("Missing key(s) in state_dict: {}. ", quoted_list(loading.result.missing)));
+    errors.insert(errors.begin(),
+                  fmt::format("Missing key(s) in state_dict: {}. ", quoted_list(loading.result.missing)));
   if (!errors.empty()) {
     std::string text = fmt::format("Error(s) in loading state_dict for {}:", last_part(state_->type));
     for (const std::string& e : errors) text += "\n\t" + e;
@@ -125,7 +132,8 @@ LoadResult Module::load_state_dict(const StateDict& dict, bool strict) const {
 
 const Module& Module::to(DType dtype) const {
   if (!is_floating(dtype) && !tern::is_complex(dtype))
-    failf(ErrorKind::type, "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
+    failf(ErrorKind::type,
+          "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.{}",
           tern::name(dtype));
   for_each_tensor(*this, [&](const Tensor& t) {
     if (t.is_floating_point() || t.is_complex()) convert(t, t.device(), dtype);

@@ -33,7 +33,8 @@ T* find_named(std::vector<T>& all, std::string_view name) {
   return nullptr;
 }
 
-inline std::shared_ptr<Slot> put(std::vector<Entry>& all, std::string_view name, const Tensor& tensor, bool persistent) {
+inline std::shared_ptr<Slot> put(std::vector<Entry>& all, std::string_view name, const Tensor& tensor,
+                                 bool persistent) {
   Entry* entry = find_named(all, name);
   if (!entry) {
     all.push_back({std::string(name), std::make_shared<Slot>(), persistent});

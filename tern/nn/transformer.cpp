@@ -12,7 +12,8 @@ namespace {
 
 const MultiheadAttentionOptions& checked(const MultiheadAttentionOptions& o) {
   if (o.embed_dim <= 0 || o.num_heads <= 0)
-    failf(ErrorKind::value, "embed_dim and num_heads must be greater than 0, got embed_dim={} and num_heads={} instead",
+    failf(ErrorKind::value,
+          "embed_dim and num_heads must be greater than 0, got embed_dim={} and num_heads={} instead",
           o.embed_dim, o.num_heads);
   if (o.embed_dim % o.num_heads) fail(ErrorKind::value, "embed_dim must be divisible by num_heads");
   return o;
@@ -65,27 +66,28 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& o)
   }
 }
 
-std::tuple<Tensor, Tensor> MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
-                                                       const AttendOptions& a) {
-  F::MultiHeadArgs args{.embed_dim = options.embed_dim,
-                        .num_heads = options.num_heads,
-                        .in_proj_weight = in_proj_weight.now(),
-                        .in_proj_bias = in_proj_bias.now(),
-                        .q_proj_weight = q_proj_weight.now(),
-                        .k_proj_weight = k_proj_weight.now(),
-                        .v_proj_weight = v_proj_weight.now(),
-                        .bias_k = bias_k.now(),
-                        .bias_v = bias_v.now(),
-                        .add_zero_attn = options.add_zero_attn,
-                        .dropout = options.dropout,
-                        .out_proj_weight = out_proj.weight.now(),
-                        .out_proj_bias = out_proj.bias.now(),
-                        .training = training(),
-                        .key_padding_mask = F::canonical_mask(a.key_padding_mask, "key_padding_mask", query.dtype()),
-                        .attn_mask = F::canonical_mask(a.attn_mask, "attn_mask", query.dtype()),
-                        .need_weights = a.need_weights,
-                        .average_weights = a.average_weights,
-                        .is_causal = a.is_causal};
+std::tuple<Tensor, Tensor> MultiheadAttention::forward(const Tensor& query, const Tensor& key,
+                                                       const Tensor& value, const AttendOptions& a) {
+  F::MultiHeadArgs args{
+      .embed_dim = options.embed_dim,
+      .num_heads = options.num_heads,
+      .in_proj_weight = in_proj_weight.now(),
+      .in_proj_bias = in_proj_bias.now(),
+      .q_proj_weight = q_proj_weight.now(),
+      .k_proj_weight = k_proj_weight.now(),
+      .v_proj_weight = v_proj_weight.now(),
+      .bias_k = bias_k.now(),
+      .bias_v = bias_v.now(),
+      .add_zero_attn = options.add_zero_attn,
+      .dropout = options.dropout,
+      .out_proj_weight = out_proj.weight.now(),
+      .out_proj_bias = out_proj.bias.now(),
+      .training = training(),
+      .key_padding_mask = F::canonical_mask(a.key_padding_mask, "key_padding_mask", query.dtype()),
+      .attn_mask = F::canonical_mask(a.attn_mask, "attn_mask", query.dtype()),
+      .need_weights = a.need_weights,
+      .average_weights = a.average_weights,
+      .is_causal = a.is_causal};
   bool swap = options.batch_first && query.dim() == 3;
   if (!swap) return F::multi_head_attention_forward(query, key, value, args);
   // What was one tensor stays one, so that self-attention is still seen as that.
@@ -98,8 +100,12 @@ std::tuple<Tensor, Tensor> MultiheadAttention::forward(const Tensor& query, cons
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerEncoderLayerOptions& o)
     : options(checked(o)),
-      self_attn(add("self_attn", MultiheadAttention({.embed_dim = o.d_model, .num_heads = o.nhead, .dropout = o.dropout,
-                                                     .bias = o.bias, .batch_first = o.batch_first, .dtype = o.dtype,
+      self_attn(add("self_attn", MultiheadAttention({.embed_dim = o.d_model,
+                                                     .num_heads = o.nhead,
+                                                     .dropout = o.dropout,
+                                                     .bias = o.bias,
+                                                     .batch_first = o.batch_first,
+                                                     .dtype = o.dtype,
                                                      .device = o.device}))),
       linear1(add("linear1", Linear({o.d_model, o.dim_feedforward, o.bias, o.dtype, o.device}))),
       dropout(add("dropout", Dropout(o.dropout))),
@@ -110,9 +116,10 @@ TransformerEncoderLayer::TransformerEncoderLayer(const TransformerEncoderLayerOp
       dropout2(add("dropout2", Dropout(o.dropout))) {}
 
 Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& given) {
-  EncodeOptions o{.mask = F::canonical_mask(given.mask, "src_mask", src.dtype()),
-                  .key_padding_mask = F::canonical_mask(given.key_padding_mask, "src_key_padding_mask", src.dtype()),
-                  .is_causal = given.is_causal};
+  EncodeOptions o{
+      .mask = F::canonical_mask(given.mask, "src_mask", src.dtype()),
+      .key_padding_mask = F::canonical_mask(given.key_padding_mask, "src_key_padding_mask", src.dtype()),
+      .is_causal = given.is_causal};
   if (options.norm_first) {
     Tensor x = src + attend(norm1(src), o);
     return x + feed_forward(norm2(x));
@@ -122,7 +129,9 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src, const EncodeOptions& 
 }
 
 Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncodeOptions& o) {
-  AttendOptions a{.key_padding_mask = o.key_padding_mask, .attn_mask = o.mask, .need_weights = false,
+  AttendOptions a{.key_padding_mask = o.key_padding_mask,
+                  .attn_mask = o.mask,
+                  .need_weights = false,
                   .is_causal = o.is_causal};
   return dropout1(std::get<0>(self_attn(x, x, x, a)));
 }
@@ -133,7 +142,8 @@ Tensor TransformerEncoderLayer::feed_forward(const Tensor& x) {
   return dropout2(linear2(dropout(hidden)));
 }
 
-TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t count, std::optional<LayerNorm> n) {
+TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t count,
+                                       std::optional<LayerNorm> n) {
   if (count < 0) failf(ErrorKind::value, "TransformerEncoder: num_layers is {}, expected 0 or more", count);
   add_member("layers", layers);
   for (int64_t i = 0; i < count; ++i) layers.push_back(clone(layer));
@@ -141,9 +151,10 @@ TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int
 }
 
 Tensor TransformerEncoder::forward(const Tensor& src, const EncodeOptions& given) {
-  EncodeOptions o{.mask = F::canonical_mask(given.mask, "mask", src.dtype()),
-                  .key_padding_mask = F::canonical_mask(given.key_padding_mask, "src_key_padding_mask", src.dtype()),
-                  .is_causal = given.is_causal};
+  EncodeOptions o{
+      .mask = F::canonical_mask(given.mask, "mask", src.dtype()),
+      .key_padding_mask = F::canonical_mask(given.key_padding_mask, "src_key_padding_mask", src.dtype()),
+      .is_causal = given.is_causal};
   Tensor x = src;
   for (const TransformerEncoderLayer& layer : layers) x = layer(x, o);
   return norm ? (*norm)(x) : x;

@@ -17,10 +17,10 @@ struct AttendOptions {
   Tensor key_padding_mask = {}, attn_mask = {};
   bool need_weights = true, average_weights = true, is_causal = false;
   // So that hooks see a call's options, too.
-  static constexpr auto fields = tree::fields("key_padding_mask", &AttendOptions::key_padding_mask, "attn_mask",
-                                              &AttendOptions::attn_mask, "need_weights", &AttendOptions::need_weights,
-                                              "average_weights", &AttendOptions::average_weights, "is_causal",
-                                              &AttendOptions::is_causal);
+  static constexpr auto fields =
+      tree::fields("key_padding_mask", &AttendOptions::key_padding_mask, "attn_mask",
+                   &AttendOptions::attn_mask, "need_weights", &AttendOptions::need_weights, "average_weights",
+                   &AttendOptions::average_weights, "is_causal", &AttendOptions::is_causal);
 };
 class MultiheadAttention : public Builtin<MultiheadAttention> {
  public:
@@ -54,8 +54,8 @@ struct EncodeOptions {
   Tensor key_padding_mask = {};  // (N, L)
   bool is_causal = false;
   static constexpr auto fields =
-      tree::fields("mask", &EncodeOptions::mask, "key_padding_mask", &EncodeOptions::key_padding_mask, "is_causal",
-                   &EncodeOptions::is_causal);
+      tree::fields("mask", &EncodeOptions::mask, "key_padding_mask", &EncodeOptions::key_padding_mask,
+                   "is_causal", &EncodeOptions::is_causal);
 };
 class TransformerEncoderLayer : public Builtin<TransformerEncoderLayer> {
  public:
@@ -82,7 +82,8 @@ class TransformerEncoderLayer : public Builtin<TransformerEncoderLayer> {
 class TransformerEncoder : public Builtin<TransformerEncoder> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.transformer.TransformerEncoder";
-  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers, std::optional<LayerNorm> norm = {});
+  TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,
+                     std::optional<LayerNorm> norm = {});
   Tensor forward(const Tensor& src, const EncodeOptions& options = {});
 
   ModuleList<TransformerEncoderLayer> layers;

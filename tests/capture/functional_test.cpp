@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tern/base/error.h"
 #include "tern/capture/recorder.h"
 #include "tern/capture/retrace.h"
 #include "tern/ir/interpreter.h"

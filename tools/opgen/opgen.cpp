@@ -51,6 +51,8 @@ struct Entry {
   string id() const {  // C++ identifier: add_Tensor
     string text = (ns == "aten" ? "" : ns + "_") + name + (overload.empty() ? "" : "_" + overload);
     std::replace(text.begin(), text.end(), '.', '_');
+    for (const Param& p : params)
+      if (p.name == text) return text + "_";  // threshold(self, threshold, value): a struct has no member of its own name
     return text;
   }
 };

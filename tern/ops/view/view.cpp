@@ -258,6 +258,15 @@ Tensor squeezed(const Tensor& self, uint64_t which) {
   return self.as_view(std::move(sizes), std::move(strides));
 }
 
+Tensor unsqueezed(const Tensor& self, int64_t dim) {
+  dim = wrap_dim(dim, self.dim() + 1);
+  Dims sizes(self.sizes()), strides(self.strides());
+  SymInt stride = dim < self.dim() ? sizes[dim] * strides[dim] : SymInt(1);
+  sizes.insert(static_cast<size_t>(dim), 1);
+  strides.insert(static_cast<size_t>(dim), stride);
+  return self.as_view(std::move(sizes), std::move(strides));
+}
+
 }  // namespace
 
 Tensor view_squeeze(const args::squeeze& a) { return squeezed(a.self, ~uint64_t{0}); }
@@ -269,14 +278,7 @@ Tensor view_squeeze_dims(const args::squeeze_dims& a) {
   for (int64_t d : a.dim) which |= uint64_t{1} << wrap_dim(d, a.self.dim());
   return squeezed(a.self, which);
 }
-Tensor view_unsqueeze(const args::unsqueeze& a) {
-  int64_t dim = wrap_dim(a.dim, a.self.dim() + 1);
-  Dims sizes(a.self.sizes()), strides(a.self.strides());
-  SymInt stride = dim < a.self.dim() ? sizes[dim] * strides[dim] : SymInt(1);
-  sizes.insert(static_cast<size_t>(dim), 1);
-  strides.insert(static_cast<size_t>(dim), stride);
-  return a.self.as_view(std::move(sizes), std::move(strides));
-}
+Tensor view_unsqueeze(const args::unsqueeze& a) { return unsqueezed(a.self, a.dim); }
 
 // ---- lists of views ----
 
@@ -367,6 +369,36 @@ std::vector<Tensor> body_unbind_int(const args::unbind_int& a) {
   int64_t n = a.self.sizes()[dim].guard_int();
   for (int64_t i = 0; i < n; ++i) parts.push_back(select(a.self, dim, i));
   return parts;
+}
+
+// ---- the same tensor with other sizes ----
+
+namespace {
+
+Tensor take_geometry(const Tensor& self, const Tensor& view) {
+  self->sizes = view->sizes;
+  self->strides = view->strides;
+  self->contiguous = view->contiguous;
+  ++self.storage()->version;
+  return self;
+}
+
+}  // namespace
+
+Tensor kernel_squeeze_(const args::squeeze_& a) { return take_geometry(a.self, squeezed(a.self, ~uint64_t{0})); }
+Tensor kernel_squeeze__dim(const args::squeeze__dim& a) {
+  return take_geometry(a.self, squeezed(a.self, uint64_t{1} << wrap_dim(a.dim, a.self.dim())));
+}
+Tensor kernel_squeeze__dims(const args::squeeze__dims& a) {
+  uint64_t which = 0;
+  for (int64_t d : a.dim) which |= uint64_t{1} << wrap_dim(d, a.self.dim());
+  return take_geometry(a.self, squeezed(a.self, which));
+}
+Tensor kernel_unsqueeze_(const args::unsqueeze_& a) { return take_geometry(a.self, unsqueezed(a.self, a.dim)); }
+Tensor kernel_transpose_(const args::transpose_& a) { return take_geometry(a.self, transposed(a.self, a.dim0, a.dim1)); }
+Tensor kernel_t_(const args::t_& a) {
+  if (a.self.dim() > 2) failf("t_() expects a tensor with <= 2 dimensions, but self is {}D", a.self.dim());
+  return take_geometry(a.self, transposed(a.self, 0, a.self.dim() < 2 ? 0 : 1));
 }
 
 }  // namespace tern

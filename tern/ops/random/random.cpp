@@ -1,0 +1,312 @@
+// Distributions over whole tensors; the order in which elements draw is PyTorch's: that of memory.
+#include <cmath>
+#include <limits>
+
+#include "tern/dispatch/pointwise.h"
+#include "tern/kernels/random.h"
+#include "tern/ops.h"
+#include "tern/ops/elements.h"
+#include "tern/ops/random.args.h"
+#include "tern/ops/view/geometry.h"
+
+namespace tern {
+namespace {
+
+kernels::Mt19937& engine(const Generator* g) { return generator_or_default(g).engine(); }
+
+// Runs f(data, n, contiguous) over the elements in memory order; what has holes is drawn apart and copied in.
+template <class F>
+void draw(const Tensor& t, F&& f) {
+  int64_t n = t.int_numel();
+  if (n == 0) return;
+  Shape dense = like(t);
+  bool whole = t.is_contiguous() || (!dense.strides.empty());
+  if (whole) return f(t.data(), n, t.is_contiguous());
+  Tensor fresh = make_tensor(t.sizes(), t.dtype());
+  f(fresh.data(), n, false);
+  copy_elements(fresh, t);
+}
+
+void check_float(const char* op, const Tensor& t) {
+  if (!t.is_floating_point()) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(t.dtype()));
+}
+void fill_uniform(const Tensor& t, double from, double to, const Generator* g) {
+  check_float("check_uniform_bounds", t);
+  if (!(from <= to)) failf("uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
+  draw(t, [&](void* p, int64_t n, bool) { kernels::uniform(engine(g), t.dtype(), p, n, from, to); });
+}
+void fill_normal(const Tensor& t, double mean, double std, const Generator* g) {
+  if (!(std >= 0)) failf("normal expects std >= 0.0, but found std {}", std);
+  check_float("normal_kernel_cpu", t);
+  draw(t, [&](void* p, int64_t n, bool c) { kernels::normal(engine(g), t.dtype(), p, n, mean, std, c); });
+}
+void fill_exponential(const Tensor& t, double lambd, const Generator* g) {
+  if (!(lambd > 0)) failf("exponential_ expects lambda > 0.0, but found lambda={}", lambd);
+  check_float("exponential_kernel_cpu", t);
+  draw(t, [&](void* p, int64_t n, bool) { kernels::exponential(engine(g), t.dtype(), p, n, lambd); });
+}
+void fill_bernoulli(const Tensor& t, double p, const Generator* g) {
+  if (!(p >= 0 && p <= 1)) failf("bernoulli_ expects p to be in [0, 1], but got p={}", p);
+  draw(t, [&](void* to, int64_t n, bool) { kernels::bernoulli(engine(g), t.dtype(), to, n, p); });
+}
+void fill_bernoulli(const Tensor& t, const Tensor& p, const Generator* g) {
+  if (!p.is_floating_point()) failf("expected probabilities tensor to have floating type, got {}", script_name(p.dtype()));
+  if (t.int_numel() == 0) return;
+  Tensor chances = row_major(expand_view(p, t.sizes())), fresh = t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype());
+  kernels::bernoulli(engine(g), t.dtype(), fresh.data(), t.int_numel(), p.dtype(), chances.data());
+  if (!fresh.is_same(t)) copy_elements(fresh, t);
+}
+// The largest integer up to which every integer has this type: where random_(from) ends.
+int64_t last_integer(DType d) {
+  switch (d) {
+    case kBool: return 1;
+    case kHalf: return int64_t{1} << 11;
+    case kBFloat16: return int64_t{1} << 8;
+    case kFloat: return int64_t{1} << 24;
+    case kDouble: return int64_t{1} << 53;
+    case kByte: return 255;
+    case kChar: return 127;
+    case kShort: return 32767;
+    case DType::uint16: return 65535;
+    case kInt: return INT32_MAX;
+    case DType::uint32: return UINT32_MAX;
+    default: return INT64_MAX;
+  }
+}
+void fill_integers(const Tensor& t, int64_t from, std::optional<int64_t> to, const Generator* g) {
+  if (is_complex(t.dtype())) failf(ErrorKind::not_supported, "\"random_from_to\" not implemented for '{}'", script_name(t.dtype()));
+  if (to) {
+    if (from >= *to) failf("random_ expects 'from' to be less than 'to', but got from={} >= to={}", from, *to);
+    int64_t last = last_integer(t.dtype());
+    if (is_integral(t.dtype(), true) && (*to - 1 > last || from < (is_signed(t.dtype()) ? -last - 1 : 0)))
+      failf("to - 1 is out of bounds for {}", script_name(t.dtype()));
+    uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
+    draw(t, [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
+  } else if (from != INT64_MIN) {
+    int64_t last = last_integer(t.dtype());
+    if (from > last) failf("random_ expects 'from' to be at most {} for {}, but got from={}", last, script_name(t.dtype()), from);
+    uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
+    draw(t, [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
+  } else {
+    draw(t, [&](void* p, int64_t n, bool) { kernels::random_full_64_bits(engine(g), t.dtype(), p, n); });
+  }
+}
+Shapes sized(Span<const SymInt> size, std::optional<DType> dtype, DType natural) { return {Shape(size, dtype.value_or(natural))}; }
+template <class A>
+Shapes like_shape(const A& a) {
+  return {Shape(Dims(a.self.sizes()), a.dtype.value_or(a.self.dtype()), strides_like(a.self, a.memory_format))};
+}
+template <class A, class F>
+Tensor write(const A& a, F&& f) {
+  begin_write(a.self);
+  if (!a.self.is_fake()) f(a.self);
+  return a.self;
+}
+
+}  // namespace
+
+Shapes shape_rand(const args::rand& a) { return sized(a.size, a.dtype, default_dtype()); }
+void kernel_rand(const args::rand&, Out out) { fill_uniform(out[0], 0, 1, nullptr); }
+Shapes shape_rand_generator(const args::rand_generator& a) { return sized(a.size, a.dtype, default_dtype()); }
+void kernel_rand_generator(const args::rand_generator& a, Out out) { fill_uniform(out[0], 0, 1, a.generator); }
+Shapes shape_randn(const args::randn& a) { return sized(a.size, a.dtype, default_dtype()); }
+void kernel_randn(const args::randn&, Out out) { fill_normal(out[0], 0, 1, nullptr); }
+Shapes shape_randn_generator(const args::randn_generator& a) { return sized(a.size, a.dtype, default_dtype()); }
+void kernel_randn_generator(const args::randn_generator& a, Out out) { fill_normal(out[0], 0, 1, a.generator); }
+Shapes shape_randint(const args::randint& a) { return sized(a.size, a.dtype, kLong); }
+void kernel_randint(const args::randint& a, Out out) { fill_integers(out[0], 0, a.high.guard_int(), nullptr); }
+Shapes shape_randint_low(const args::randint_low& a) { return sized(a.size, a.dtype, kLong); }
+void kernel_randint_low(const args::randint_low& a, Out out) {
+  fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), nullptr);
+}
+Shapes shape_randint_generator(const args::randint_generator& a) { return sized(a.size, a.dtype, kLong); }
+void kernel_randint_generator(const args::randint_generator& a, Out out) {
+  fill_integers(out[0], 0, a.high.guard_int(), a.generator);
+}
+Shapes shape_randint_low_generator(const args::randint_low_generator& a) { return sized(a.size, a.dtype, kLong); }
+void kernel_randint_low_generator(const args::randint_low_generator& a, Out out) {
+  fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), a.generator);
+}
+
+namespace {
+Shapes permutation_shape(SymInt n, std::optional<DType> dtype) {
+  if (n.is_int() && n.as_int() < 0) failf("n must be non-negative, got {}", n.as_int());
+  return {Shape(Dims{n}, dtype.value_or(kLong))};
+}
+}  // namespace
+Shapes shape_randperm(const args::randperm& a) { return permutation_shape(a.n, a.dtype); }
+void kernel_randperm(const args::randperm&, Out out) {
+  kernels::randperm(engine(nullptr), out[0].dtype(), out[0].data(), out[0].int_numel());
+}
+Shapes shape_randperm_generator(const args::randperm_generator& a) { return permutation_shape(a.n, a.dtype); }
+void kernel_randperm_generator(const args::randperm_generator& a, Out out) {
+  kernels::randperm(engine(a.generator), out[0].dtype(), out[0].data(), out[0].int_numel());
+}
+
+Shapes shape_rand_like(const args::rand_like& a) { return like_shape(a); }
+void kernel_rand_like(const args::rand_like&, Out out) { fill_uniform(out[0], 0, 1, nullptr); }
+Shapes shape_randn_like(const args::randn_like& a) { return like_shape(a); }
+void kernel_randn_like(const args::randn_like&, Out out) { fill_normal(out[0], 0, 1, nullptr); }
+Shapes shape_randint_like(const args::randint_like& a) { return like_shape(a); }
+void kernel_randint_like(const args::randint_like& a, Out out) { fill_integers(out[0], 0, a.high.guard_int(), nullptr); }
+Shapes shape_randint_like_low_dtype(const args::randint_like_low_dtype& a) { return like_shape(a); }
+void kernel_randint_like_low_dtype(const args::randint_like_low_dtype& a, Out out) {
+  fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), nullptr);
+}
+
+// ---- in place, and the same as new values ----
+
+Tensor kernel_uniform_(const args::uniform_& a) {
+  return write(a, [&](const Tensor& t) { fill_uniform(t, a.from, a.to, a.generator); });
+}
+Shapes shape_uniform(const args::uniform& a) { return {like(a.self)}; }
+void kernel_uniform(const args::uniform& a, Out out) { fill_uniform(out[0], a.from, a.to, a.generator); }
+Tensor kernel_normal_(const args::normal_& a) {
+  return write(a, [&](const Tensor& t) { fill_normal(t, a.mean, a.std, a.generator); });
+}
+Shapes shape_normal_functional(const args::normal_functional& a) { return {like(a.self)}; }
+void kernel_normal_functional(const args::normal_functional& a, Out out) { fill_normal(out[0], a.mean, a.std, a.generator); }
+Tensor body_normal_Tensor_Tensor(const args::normal_Tensor_Tensor& a) {
+  Dims sizes = broadcast_sizes(a.mean.sizes(), a.std.sizes());
+  Tensor t = normal_(empty(sizes, a.mean.dtype(), {}, a.mean.device()), 0, 1, a.generator);
+  return add_(mul_(t, a.std), a.mean);
+}
+Tensor kernel_exponential_(const args::exponential_& a) {
+  return write(a, [&](const Tensor& t) { fill_exponential(t, a.lambd, a.generator); });
+}
+Shapes shape_exponential(const args::exponential& a) { return {like(a.self)}; }
+void kernel_exponential(const args::exponential& a, Out out) { fill_exponential(out[0], a.lambd, a.generator); }
+Tensor kernel_log_normal_(const args::log_normal_& a) {
+  if (!(a.std > 0)) failf("log_normal_ expects std > 0.0, but found std={}", a.std);
+  return write(a, [&](const Tensor& t) {
+    draw(t, [&](void* p, int64_t n, bool) { kernels::log_normal(engine(a.generator), t.dtype(), p, n, a.mean, a.std); });
+  });
+}
+Tensor kernel_cauchy_(const args::cauchy_& a) {
+  if (!(a.sigma > 0)) failf("cauchy_ expects sigma > 0.0, but found sigma={}", a.sigma);
+  return write(a, [&](const Tensor& t) {
+    draw(t, [&](void* p, int64_t n, bool) { kernels::cauchy(engine(a.generator), t.dtype(), p, n, a.median, a.sigma); });
+  });
+}
+Tensor kernel_geometric_(const args::geometric_& a) {
+  if (!(a.p > 0 && a.p < 1)) failf("geometric_ expects p to be in (0, 1), but got p={}", a.p);
+  return write(a, [&](const Tensor& t) {
+    draw(t, [&](void* p, int64_t n, bool) { kernels::geometric(engine(a.generator), t.dtype(), p, n, a.p); });
+  });
+}
+Tensor kernel_random__from(const args::random__from& a) {
+  return write(a, [&](const Tensor& t) { fill_integers(t, a.from, a.to, a.generator); });
+}
+Tensor kernel_random__to(const args::random__to& a) {
+  return write(a, [&](const Tensor& t) { fill_integers(t, 0, a.to, a.generator); });
+}
+Tensor kernel_random_(const args::random_& a) {
+  return write(a, [&](const Tensor& t) {
+    draw(t, [&](void* p, int64_t n, bool) { kernels::random(engine(a.generator), t.dtype(), p, n); });
+  });
+}
+Tensor kernel_bernoulli__float(const args::bernoulli__float& a) {
+  return write(a, [&](const Tensor& t) { fill_bernoulli(t, a.p, a.generator); });
+}
+Tensor kernel_bernoulli__Tensor(const args::bernoulli__Tensor& a) {
+  return write(a, [&](const Tensor& t) { fill_bernoulli(t, a.p, a.generator); });
+}
+void kernel_bernoulli(const args::bernoulli& a, Out out) { fill_bernoulli(out[0], a.self, a.generator); }
+void kernel_bernoulli_p(const args::bernoulli_p& a, Out out) { fill_bernoulli(out[0], a.p, a.generator); }
+void kernel_bernoulli_Tensor(const args::bernoulli_Tensor& a, Out out) { fill_bernoulli(out[0], a.p, a.generator); }
+
+Shapes shape_multinomial(const args::multinomial& a) {
+  if (a.self.dim() < 1 || a.self.dim() > 2) fail("prob_dist must be 1 or 2 dim");
+  if (!a.self.is_floating_point())
+    failf("multinomial only supports floating-point dtypes for input, got: {}", script_name(a.self.dtype()));
+  if (a.num_samples <= 0) fail("cannot sample n_sample <= 0 samples");
+  SymInt categories = a.self.sizes().back();
+  if (!a.replacement && !surely_le(a.num_samples, categories) && a.num_samples > categories)
+    fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  Dims sizes;
+  if (a.self.dim() == 2) sizes.push_back(a.self.sizes()[0]);
+  sizes.push_back(a.num_samples);
+  return {Shape(std::move(sizes), kLong)};
+}
+void kernel_multinomial(const args::multinomial& a, Out out) {
+  Tensor p = row_major(a.self);
+  int64_t categories = p.int_sizes()[p.dim() - 1], rows = p.dim() == 2 ? p.int_sizes()[0] : 1;
+  if (out[0].int_numel() == 0) return;
+  kernels::multinomial(engine(a.generator), p.dtype(), p.data(), rows, categories, a.num_samples.guard_int(), a.replacement,
+                       out[0].data_ptr<int64_t>());
+}
+
+// ---- dropout ----
+
+namespace {
+
+void check_p(double p) {
+  if (!(p >= 0 && p <= 1)) failf("dropout probability has to be between 0 and 1, but got {}", p);
+}
+// One draw for every channel: [N, C, 1, 1, ...].
+Tensor channel_noise(const Tensor& input) {
+  if (input.dim() < 2) fail("Feature dropout requires at least 2 dimensions in the input");
+  Dims sizes(static_cast<size_t>(input.dim()), SymInt(1));
+  sizes[0] = input.sizes()[0];
+  sizes[1] = input.sizes()[1];
+  return new_empty(input, sizes);
+}
+Tensor alpha_noise(const Tensor& input, const Tensor& empty, double p) {
+  constexpr double alpha = 1.7580993408473766;
+  double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
+  Tensor noise = bernoulli_(empty, 1 - p);
+  Tensor b = (noise - 1) * (alpha * a) + alpha * a * p;
+  return input * (noise * a) + b;
+}
+
+}  // namespace
+
+Shapes shape_native_dropout(const args::native_dropout& a) { return {like(a.input), like(a.input, kBool)}; }
+void kernel_native_dropout(const args::native_dropout& a, Out out) {
+  if (!a.train.value_or(true)) {
+    copy_elements(a.input, out[0]);
+    return fill_elements(out[1], true);
+  }
+  check_p(a.p);
+  fill_bernoulli(out[1], 1 - a.p, nullptr);
+  Tensor scaled = make_tensor(out[0].sizes(), out[0].strides(), out[0].dtype());
+  copy_elements(out[1], scaled);
+  double keep = 1 - a.p;
+  // The factor as PyTorch's noise has it: one divided in the input's own type.
+  Scalar factor = keep == 0 ? Scalar(0.) : out[0].dtype() == kDouble ? Scalar(1 / keep) : Scalar(double(1.f / static_cast<float>(keep)));
+  Tensor list[] = {a.input, scaled};
+  run_loop("mul", list, out[0]);
+  Tensor one[] = {out[0], wrap_number(factor)};
+  run_loop("mul", one, out[0]);
+}
+Tensor body_dropout(const args::dropout& a) {
+  check_p(a.p);
+  if (!a.train || a.p == 0 || surely_eq(a.input.numel(), 0)) return a.input;
+  return std::get<0>(native_dropout(a.input, a.p, true));
+}
+Tensor body_dropout_(const args::dropout_& a) {
+  check_p(a.p);
+  if (!a.train || a.p == 0 || surely_eq(a.self.numel(), 0)) return a.self;
+  if (a.p == 1) return zero_(a.self);
+  return mul_(a.self, div_(bernoulli_(empty_like(a.self), 1 - a.p), wrap_number(1 - a.p)));
+}
+Tensor body_feature_dropout(const args::feature_dropout& a) {
+  check_p(a.p);
+  if (!a.train || a.p == 0 || surely_eq(a.input.numel(), 0)) return a.input;
+  if (a.p == 1) return a.input * zeros({}, a.input.dtype(), {}, a.input.device());
+  return a.input * div_(bernoulli_(channel_noise(a.input), 1 - a.p), wrap_number(1 - a.p));
+}
+Tensor body_alpha_dropout(const args::alpha_dropout& a) {
+  check_p(a.p);
+  if (!a.train || a.p == 0 || surely_eq(a.input.numel(), 0)) return a.input;
+  if (a.p == 1) return a.input * zeros({}, a.input.dtype(), {}, a.input.device());
+  return alpha_noise(a.input, empty_like(a.input), a.p);
+}
+Tensor body_feature_alpha_dropout(const args::feature_alpha_dropout& a) {
+  check_p(a.p);
+  if (!a.train || a.p == 0 || surely_eq(a.input.numel(), 0)) return a.input;
+  if (a.p == 1) return a.input * zeros({}, a.input.dtype(), {}, a.input.device());
+  return alpha_noise(a.input, channel_noise(a.input), a.p);
+}
+
+}  // namespace tern

@@ -1,0 +1,271 @@
+// A tensor as text, exactly as PyTorch prints it with its default options.
+#include <algorithm>
+#include <cmath>
+
+#include "tern/base/format.h"
+#include "tern/tensor/tensor.h"
+
+namespace tern {
+
+std::string grad_fn_name(const Tensor& t);  // autograd/autograd.h; empty for a leaf
+
+namespace {
+
+constexpr int precision = 4, edge_items = 3, line_width = 80, threshold = 1000;
+
+Scalar element(const Tensor& t, int64_t offset) { return read_scalar(t.as_view({}, {}, t.offset() + offset)); }
+
+// How all numbers of one tensor (or one part of complex ones) are written: chosen from those that will be seen.
+class Formatter {
+ public:
+  Formatter(DType dtype, const std::vector<Scalar>& seen) : floating_(is_floating(dtype)), unsigned_(dtype == DType::uint64) {
+    if (!floating_) {
+      for (const Scalar& v : seen) width_ = std::max(width_, text(v).size());
+      return;
+    }
+    double low = INFINITY, high = 0;
+    std::vector<double> values;
+    for (const Scalar& s : seen) {
+      double v = s.to_double();
+      if (!std::isfinite(v) || v == 0) continue;
+      values.push_back(v);
+      low = std::min(low, std::abs(v));
+      high = std::max(high, std::abs(v));
+      whole_ &= v == std::ceil(v);
+    }
+    if (values.empty()) return;
+    scientific_ = high / low > 1000 || high > 1e8 || (!whole_ && low < 1e-4);
+    for (double v : values) {
+      size_t length = scientific_ ? fmt::format("{:.{}e}", v, precision).size()
+                      : whole_    ? fmt::format("{:.0f}", v).size() + 1
+                                  : fmt::format("{:.{}f}", v, precision).size();
+      width_ = std::max(width_, length);
+    }
+  }
+
+  size_t width() const { return width_; }
+  std::string format(const Scalar& s) const {
+    std::string v = text(s);
+    return v.size() < width_ ? std::string(width_ - v.size(), ' ') + v : v;
+  }
+
+ private:
+  std::string text(const Scalar& s) const {
+    if (!floating_) {
+      if (s.is_bool()) return s.to_bool() ? "True" : "False";
+      return unsigned_ ? fmt::format("{}", static_cast<uint64_t>(s.to_int())) : fmt::format("{}", s.to_int());
+    }
+    double v = s.to_double();
+    if (std::isnan(v)) return "nan";
+    if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
+    if (scientific_) return fmt::format("{:.{}e}", v, precision);
+    return whole_ ? fmt::format("{:.0f}.", v) : fmt::format("{:.{}f}", v, precision);
+  }
+
+  bool floating_, unsigned_, whole_ = true, scientific_ = false;
+  size_t width_ = 1;
+};
+
+class Printer {
+ public:
+  explicit Printer(const Tensor& t) : t_(t), summarize_(t.int_numel() > threshold) {
+    std::vector<Scalar> real, imaginary;
+    collect(0, 0, real, imaginary);
+    if (t.is_complex()) {
+      parts_.emplace_back(to_real(t.dtype()), real);
+      parts_.emplace_back(to_real(t.dtype()), imaginary);
+    } else {
+      parts_.emplace_back(t.dtype(), real);
+    }
+  }
+
+  std::string text(int64_t dim, int64_t offset, size_t indent) const {
+    if (dim == t_.dim()) return number(offset);
+    if (dim == t_.dim() - 1) return row(offset, indent);
+    std::vector<std::string> slices;
+    int64_t n = t_.int_sizes()[dim], stride = t_.int_strides()[dim];
+    for (int64_t i = 0; i < n; ++i) {
+      if (skips(n) && i == edge_items) {
+        slices.push_back("...");
+        i = n - edge_items;
+      }
+      slices.push_back(text(dim + 1, offset + i * stride, indent + 1));
+    }
+    std::string between = "," + std::string(static_cast<size_t>(t_.dim() - dim - 1), '\n') + std::string(indent + 1, ' ');
+    return "[" + join(slices, between) + "]";
+  }
+
+ private:
+  bool skips(int64_t n) const { return summarize_ && n > 2 * edge_items; }
+
+  // The elements that will be written: all of them, or the edges.
+  void collect(int64_t dim, int64_t offset, std::vector<Scalar>& real, std::vector<Scalar>& imaginary) const {
+    if (dim == t_.dim()) {
+      Scalar s = element(t_, offset);
+      if (s.is_complex()) {
+        real.push_back(s.to_complex().real());
+        imaginary.push_back(s.to_complex().imag());
+      } else {
+        real.push_back(s);
+      }
+      return;
+    }
+    int64_t n = t_.int_sizes()[dim];
+    for (int64_t i = 0; i < n; ++i) {
+      if (skips(n) && i == edge_items) i = n - edge_items;
+      collect(dim + 1, offset + i * t_.int_strides()[dim], real, imaginary);
+    }
+  }
+
+  std::string number(int64_t offset) const {
+    Scalar s = element(t_, offset);
+    if (parts_.size() == 1) return parts_[0].format(s);
+    std::string imaginary = parts_[1].format(s.to_complex().imag()) + "j";
+    imaginary.erase(0, imaginary.find_first_not_of(' '));
+    return parts_[0].format(s.to_complex().real()) + (imaginary[0] == '-' || imaginary[0] == '+' ? "" : "+") + imaginary;
+  }
+
+  std::string row(int64_t offset, size_t indent) const {
+    size_t length = parts_[0].width() + 2 + (parts_.size() > 1 ? parts_[1].width() + 1 : 0);
+    size_t per_line = indent < line_width ? std::max<size_t>(1, (line_width - indent) / length) : 1;
+    std::vector<std::string> items, lines;
+    int64_t n = t_.int_sizes()[t_.dim() - 1], stride = t_.int_strides()[t_.dim() - 1];
+    for (int64_t i = 0; i < n; ++i) {
+      if (skips(n) && i == edge_items) {
+        items.push_back(" ...");
+        i = n - edge_items;
+      }
+      items.push_back(number(offset + i * stride));
+    }
+    for (size_t i = 0; i < items.size(); i += per_line)
+      lines.push_back(join({items.begin() + static_cast<std::ptrdiff_t>(i),
+                            items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), i + per_line))},
+                           ", "));
+    return "[" + join(lines, ",\n" + std::string(indent + 1, ' ')) + "]";
+  }
+
+  static std::string join(const std::vector<std::string>& parts, const std::string& between) {
+    std::string text;
+    for (size_t i = 0; i < parts.size(); ++i) text += (i ? between : "") + parts[i];
+    return text;
+  }
+
+  const Tensor& t_;
+  bool summarize_;
+  std::vector<Formatter> parts_;
+};
+
+std::string shape_text(const Tensor& t) {
+  std::string text = str(t.sizes());
+  text.front() = '(';
+  text.back() = t.dim() == 1 ? ',' : ')';
+  return t.dim() == 1 ? text + ")" : text;
+}
+
+}  // namespace
+
+std::string Tensor::str() const {
+  if (!defined()) return "None";
+  std::string prefix = is_fake() && !is_meta() ? "FakeTensor(" : "tensor(", text;
+  std::vector<std::string> suffixes;
+  std::string dtype_text = "dtype=torch." + std::string(tern::name(dtype()));
+  if (is_fake()) {
+    if (is_meta()) suffixes.push_back("device='meta'");
+    suffixes.push_back("size=" + shape_text(*this));
+    if (dtype() != default_dtype()) suffixes.push_back(dtype_text);
+    text = "...";
+  } else if (int_numel() == 0) {
+    if (dim() != 1) suffixes.push_back("size=" + shape_text(*this));
+    if (dtype() != default_dtype()) suffixes.push_back(dtype_text);
+    text = "[]";
+  } else {
+    bool plain = dtype() == default_dtype() || dtype() == to_complex(default_dtype()) || dtype() == kLong || dtype() == kBool;
+    if (!plain) suffixes.push_back(dtype_text);
+    text = Printer(*this).text(0, 0, prefix.size());
+  }
+  if (std::string node = requires_grad() ? grad_fn_name(*this) : std::string(); !node.empty()) suffixes.push_back("grad_fn=<" + node + ">");
+  else if (requires_grad()) suffixes.push_back("requires_grad=True");
+
+  std::string result = prefix + text;
+  size_t newline = result.rfind('\n');
+  size_t last_line = newline == std::string::npos ? result.size() + 2 : result.size() - newline + 1;
+  for (const std::string& s : suffixes) {
+    if (last_line + s.size() + 2 > line_width) {
+      result += ",\n" + std::string(prefix.size(), ' ') + s;
+      last_line = prefix.size() + s.size();
+    } else {
+      result += ", " + s;
+      last_line += s.size() + 2;
+    }
+  }
+  result += ")";
+  return body_->is_parameter ? "Parameter containing:\n" + result : result;
+}
+
+// ---- elements as C++ values ----
+
+namespace {
+
+template <class T, class E>
+T converted(E v) {
+  if constexpr (requires { v.real(); }) return static_cast<T>(v.real());
+  else if constexpr (std::is_arithmetic_v<E>) return static_cast<T>(v);
+  else return static_cast<T>(static_cast<float>(v));
+}
+
+template <class T, class E>
+void append(const Tensor& t, std::vector<T>& values) {
+  const E* p = static_cast<const E*>(t.data());
+  SmallVector<int64_t, 6> at(static_cast<size_t>(t.dim()), 0);
+  int64_t offset = 0;
+  for (int64_t i = 0, n = t.int_numel(); i < n; ++i) {
+    values.push_back(converted<T>(p[offset]));
+    for (int64_t d = t.dim(); d-- > 0;) {
+      offset += t.int_strides()[d];
+      if (++at[d] < t.int_sizes()[d]) break;
+      offset -= t.int_strides()[d] * at[d];
+      at[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  if (!body_) fail("to_vector: the tensor is undefined");
+  if (is_fake()) fail("to_vector: the tensor has no data (it is a meta or fake tensor)");
+  std::vector<T> values;
+  values.reserve(static_cast<size_t>(int_numel()));
+  switch (dtype()) {
+    case DType::uint8: append<T, uint8_t>(*this, values); break;
+    case DType::int8: append<T, int8_t>(*this, values); break;
+    case DType::int16: append<T, int16_t>(*this, values); break;
+    case DType::int32: append<T, int32_t>(*this, values); break;
+    case DType::int64: append<T, int64_t>(*this, values); break;
+    case DType::uint16: append<T, uint16_t>(*this, values); break;
+    case DType::uint32: append<T, uint32_t>(*this, values); break;
+    case DType::uint64: append<T, uint64_t>(*this, values); break;
+    case DType::float16: append<T, Half>(*this, values); break;
+    case DType::bfloat16: append<T, BFloat16>(*this, values); break;
+    case DType::float32: append<T, float>(*this, values); break;
+    case DType::float64: append<T, double>(*this, values); break;
+    case DType::complex64: append<T, std::complex<float>>(*this, values); break;
+    case DType::complex128: append<T, std::complex<double>>(*this, values); break;
+    case DType::bool_: append<T, bool>(*this, values); break;
+    case DType::float8_e5m2: append<T, Float8E5M2>(*this, values); break;
+    case DType::float8_e4m3fn: append<T, Float8E4M3FN>(*this, values); break;
+    case DType::float8_e5m2fnuz: append<T, Float8E5M2FNUZ>(*this, values); break;
+    case DType::float8_e4m3fnuz: append<T, Float8E4M3FNUZ>(*this, values); break;
+    default: failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype()));
+  }
+  return values;
+}
+template std::vector<double> Tensor::to_vector() const;
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<int64_t> Tensor::to_vector() const;
+template std::vector<int32_t> Tensor::to_vector() const;
+template std::vector<uint8_t> Tensor::to_vector() const;
+template std::vector<bool> Tensor::to_vector() const;
+
+}  // namespace tern

@@ -1,0 +1,273 @@
+// Every layer against PyTorch: initial values of a seed, results, gradients, buffers.
+#include <gtest/gtest.h>
+
+#include "tern/tern.h"
+#include "tests/nn/expected.h"
+
+namespace tern::nn {
+namespace {
+
+template <class Make, class Call>
+void check_call(const std::string& name, Make make, Span<const SymInt> shape, Call call) {
+  manual_seed(0);
+  auto layer = make();
+  Tensor x = wave(shape);
+  x.requires_grad_();
+  Tensor y = call(layer, x);
+  (y * wave(y.sizes())).sum().backward();
+  expect_sample(name, y);
+  expect_sample(name + ".grad", x.grad());
+  for (const auto& [key, p] : layer.named_parameters()) {
+    expect_sample(name + "." + key, p, 1e-7);
+    expect_sample(name + "." + key + ".grad", p.grad(), 5e-5);
+  }
+  for (const auto& [key, b] : layer.named_buffers()) expect_sample(name + "." + key, b);
+}
+template <class Make>
+void check(const std::string& name, Make make, Span<const SymInt> shape) {
+  check_call(name, make, shape, [](auto& layer, const Tensor& x) { return layer(x); });
+}
+
+TEST(Layers, Linear) {
+  check("linear", [] { return Linear(5, 3); }, {4, 5});
+  check("linear_no_bias", [] { return Linear({.in = 5, .out = 3, .bias = false}); }, {2, 4, 5});
+}
+
+TEST(Layers, Convolution) {
+  check("conv1d",
+        [] { return Conv1d({.in = 4, .out = 6, .kernel = 3, .stride = 2, .padding = 1, .groups = 2}); },
+        {2, 4, 9});
+  check("conv2d", [] { return Conv2d({.in = 3, .out = 4, .kernel = 3, .stride = 2, .padding = 1}); },
+        {2, 3, 7, 8});
+  check("conv2d_same",
+        [] {
+          return Conv2d({.in = 2, .out = 3, .kernel = {3, 4}, .padding = "same", .dilation = 2});
+        },
+        {1, 2, 7, 8});
+  check("conv2d_reflect",
+        [] { return Conv2d({.in = 2, .out = 3, .kernel = 3, .padding = 1, .padding_mode = "reflect"}); },
+        {1, 2, 5, 6});
+  check("conv2d_circular",
+        [] { return Conv2d({.in = 2, .out = 3, .kernel = 3, .padding = 1, .padding_mode = "circular"}); },
+        {1, 2, 5, 6});
+  check("conv3d", [] { return Conv3d(2, 3, 2); }, {1, 2, 3, 4, 5});
+}
+
+TEST(Layers, TransposedConvolution) {
+  check("conv_transpose1d",
+        [] { return ConvTranspose1d({.in = 3, .out = 2, .kernel = 4, .stride = 2, .padding = 1}); },
+        {2, 3, 5});
+  check("conv_transpose2d",
+        [] {
+          return ConvTranspose2d(
+              {.in = 3, .out = 2, .kernel = 3, .stride = 2, .padding = 1, .output_padding = 1});
+        },
+        {1, 3, 4, 5});
+}
+
+TEST(Layers, BatchNorm) {
+  check("batch_norm1d", [] { return BatchNorm1d(3); }, {5, 3});
+  check("batch_norm2d", [] { return BatchNorm2d(3); }, {2, 3, 4, 5});
+  check("batch_norm2d_eval",
+        [] {
+          BatchNorm2d bn(3);
+          bn.eval();
+          return bn;
+        },
+        {2, 3, 4, 5});
+  check("batch_norm_cumulative", [] { return BatchNorm2d({.features = 3, .momentum = {}}); }, {2, 3, 4, 5});
+}
+
+TEST(Layers, OtherNorms) {
+  check("layer_norm", [] { return LayerNorm({.shape = {4, 5}}); }, {3, 4, 5});
+  check("group_norm", [] { return GroupNorm(2, 4); }, {2, 4, 3, 3});
+  check("rms_norm", [] { return RMSNorm(5); }, {3, 5});
+}
+
+TEST(Layers, Pooling) {
+  check("max_pool1d", [] { return MaxPool1d(3, 2, 1); }, {2, 3, 9});
+  check("max_pool2d", [] { return MaxPool2d(2); }, {2, 3, 6, 7});
+  check("avg_pool1d", [] { return AvgPool1d(2); }, {2, 3, 9});
+  check("avg_pool2d", [] { return AvgPool2d(3, 2, 1); }, {2, 3, 6, 7});
+  check("adaptive_avg_pool2d", [] { return AdaptiveAvgPool2d({2, 3}); }, {2, 3, 5, 7});
+  check("adaptive_max_pool2d", [] { return AdaptiveMaxPool2d(2); }, {2, 3, 5, 7});
+}
+
+TEST(Layers, Activations) {
+  check("prelu", [] { return PReLU(3); }, {2, 3, 4});
+  check("relu6", [] { return ReLU6(); }, {4, 6});
+  check("gelu", [] { return GELU(); }, {4, 6});
+  check("gelu_tanh", [] { return GELU("tanh"); }, {4, 6});
+  check("silu", [] { return SiLU(); }, {4, 6});
+  check("sigmoid", [] { return Sigmoid(); }, {4, 6});
+  check("tanh", [] { return Tanh(); }, {4, 6});
+  check("leaky_relu", [] { return LeakyReLU(0.1); }, {4, 6});
+  check("elu", [] { return ELU(); }, {4, 6});
+  check("softplus", [] { return Softplus(); }, {4, 6});
+  check("hardtanh", [] { return Hardtanh(-0.5, 0.5); }, {4, 6});
+  check("hardswish", [] { return Hardswish(); }, {4, 6});
+  check("hardsigmoid", [] { return Hardsigmoid(); }, {4, 6});
+  check("mish", [] { return Mish(); }, {4, 6});
+  check("softmax", [] { return Softmax(1); }, {4, 6});
+  check("log_softmax", [] { return LogSoftmax(-1); }, {4, 6});
+}
+
+TEST(Layers, InPlaceActivationWritesItsInput) {
+  Tensor x = wave({6});
+  Tensor y = ReLU(true)(x);
+  EXPECT_TRUE(y.is_same(x) || y.data() == x.data());
+  EXPECT_EQ(x.min().item<float>(), 0);
+}
+
+TEST(Layers, DropoutDrawsPyTorchsNumbers) {
+  check("dropout", [] { return Dropout(0.4); }, {8, 16});
+  Dropout drop(0.5);
+  drop.eval();
+  Tensor x = wave({4});
+  EXPECT_EQ(drop(x).to_vector<float>(), x.to_vector<float>());
+}
+
+TEST(Layers, Embedding) {
+  check_call(
+      "embedding", [] { return Embedding({.count = 5, .dim = 4, .padding_idx = 0}); }, {2},
+      [](Embedding& e, const Tensor& x) {
+        return e(tensor({1, 0, 3, 3, 2, 1}).to(kLong).view({2, 3})) + x.sum();
+      });
+}
+
+Tensor causal() { return tensor({false, true, true, false, false, true, false, false, false}).view({3, 3}); }
+Tensor padding() { return tensor({false, false, true, false, false, false}).view({2, 3}); }
+
+auto attend(AttendOptions options = {}) {
+  return [options](MultiheadAttention& m, const Tensor& x) {
+    auto [y, weights] = m(x, x, x, options);
+    return weights.defined() ? cat({y.flatten(), weights.flatten()}) : y;
+  };
+}
+
+TEST(Layers, Attention) {
+  check_call(
+      "attention", [] { return MultiheadAttention(6, 2); }, {3, 2, 6}, attend());
+  check_call(
+      "attention_batch_first",
+      [] { return MultiheadAttention({.embed_dim = 6, .num_heads = 2, .batch_first = true}); }, {2, 3, 6},
+      attend({.key_padding_mask = padding(), .attn_mask = causal(), .need_weights = false}));
+  check_call(
+      "attention_bias_kv",
+      [] {
+        return MultiheadAttention(
+            {.embed_dim = 6, .num_heads = 2, .add_bias_kv = true, .add_zero_attn = true});
+      },
+      {3, 2, 6}, attend({.attn_mask = causal(), .average_weights = false}));
+  check_call(
+      "attention_kdim",
+      [] { return MultiheadAttention({.embed_dim = 6, .num_heads = 2, .kdim = 5, .vdim = 4}); }, {3, 2, 6},
+      [](MultiheadAttention& m, const Tensor& x) {
+        return std::get<0>(m(x, wave({4, 2, 5}), wave({4, 2, 4})));
+      });
+  check_call(
+      "attention_unbatched",
+      [] { return MultiheadAttention({.embed_dim = 6, .num_heads = 3, .bias = false}); }, {3, 6}, attend());
+}
+
+TEST(Layers, TransformerEncoder) {
+  for (bool norm_first : {false, true})
+    check_call(
+        norm_first ? "encoder_norm_first" : "encoder",
+        [&] {
+          return nn::TransformerEncoder(TransformerEncoderLayer({.d_model = 8,
+                                                                 .nhead = 2,
+                                                                 .dim_feedforward = 16,
+                                                                 .dropout = 0,
+                                                                 .activation = "gelu",
+                                                                 .batch_first = true,
+                                                                 .norm_first = norm_first}),
+                                        2);
+        },
+        {2, 3, 8},
+        [](nn::TransformerEncoder& m, const Tensor& x) {
+          return m(x, EncodeOptions{.key_padding_mask = padding()});
+        });
+}
+
+TEST(Layers, Losses) {
+  auto pair = [](const Tensor& target) {
+    return [target](auto& loss, const Tensor& x) { return loss(x, target); };
+  };
+  Tensor target = wave({4, 3}).cos(), classes = tensor({1, 0, 2, 2}).to(kLong);
+  check_call(
+      "mse_loss", [] { return MSELoss(); }, {4, 3}, pair(target));
+  check_call(
+      "l1_loss", [] { return L1Loss(); }, {4, 3}, pair(target));
+  check_call(
+      "smooth_l1_loss", [] { return SmoothL1Loss(Reduction::mean, 0.5); }, {4, 3}, pair(target));
+  check_call(
+      "huber_loss", [] { return HuberLoss(Reduction::mean, 0.5); }, {4, 3}, pair(target));
+  check_call(
+      "cross_entropy", [] { return CrossEntropyLoss({.label_smoothing = 0.1}); }, {4, 3}, pair(classes));
+  check_call(
+      "cross_entropy_weight",
+      [] {
+        return CrossEntropyLoss({.weight = tensor({0.5f, 1.f, 2.f}), .ignore_index = 0});
+      },
+      {4, 3}, pair(classes));
+  check_call(
+      "nll_loss", [] { return NLLLoss({.reduction = Reduction::sum}); }, {4, 3}, pair(classes));
+  check_call(
+      "bce_logits",
+      [] {
+        return BCEWithLogitsLoss({.pos_weight = tensor({1.f, 2.f, 3.f})});
+      },
+      {4, 3}, pair((wave({4, 3}) > 0).to(kFloat)));
+  check_call(
+      "kl_div", [] { return KLDivLoss(Reduction::sum); }, {4, 3}, pair(wave({4, 3}).softmax(1)));
+}
+
+TEST(Layers, ALossOfDifferentSizesWarns) {
+  std::string text;
+  OnWarning listen([&](const Warning& w) { text = w.text; });
+  F::mse_loss(wave({4, 1}), wave({4}));
+  EXPECT_NE(
+      text.find(
+          "Using a target size (torch.Size([4])) that is different to the input size (torch.Size([4, 1]))"),
+      std::string::npos);
+}
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "no error";
+}
+
+TEST(Layers, BadOptionsAreRefused) {
+  EXPECT_EQ(message_of([] { MultiheadAttention(7, 2); }), "embed_dim must be divisible by num_heads");
+  EXPECT_EQ(message_of([] { Conv2d({.in = 3, .out = 4, .kernel = 3, .groups = 2}); }),
+            "in_channels must be divisible by groups");
+  EXPECT_EQ(message_of([] { Conv2d({.in = 4, .out = 4, .kernel = 3, .stride = 2, .padding = "same"}); }),
+            "padding='same' is not supported for strided convolutions");
+  EXPECT_EQ(message_of([] {
+              Conv2d({.in = 4, .out = 4, .kernel = {1, 2, 3}});
+            }),
+            "expected 2 numbers (or one for all of them), found 3");
+  EXPECT_EQ(message_of([] { Conv2d({.in = 4, .out = 4, .kernel = 3, .padding = "x"}); }),
+            "Invalid padding string 'x', should be one of {'valid', 'same'}");
+  EXPECT_EQ(message_of([] { Dropout(2); }), "dropout probability has to be between 0 and 1, but got 2.0");
+  EXPECT_EQ(message_of([] { GroupNorm(3, 4); }), "num_channels (4) must be divisible by num_groups (3)");
+  EXPECT_EQ(message_of([] { Embedding({.count = 3, .dim = 4, .padding_idx = 5}); }),
+            "Padding_idx must be within num_embeddings");
+  EXPECT_EQ(message_of([] { BatchNorm2d(3)(wave({2, 3})); }), "expected 4D input (got 2D input)");
+  EXPECT_EQ(message_of([] {
+              BatchNorm2d(3)(wave({1, 3, 1, 1}));
+            }),
+            "Expected more than 1 value per channel when training, got input size torch.Size([1, 3, 1, 1])");
+  EXPECT_EQ(message_of([] { TransformerEncoderLayer({.d_model = 8, .nhead = 2, .activation = "foo"}); }),
+            "activation should be relu/gelu, not foo");
+  EXPECT_NE(message_of([] { Linear(-1, 2); }).find("negative dimension -1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tern::nn
