@@ -140,7 +140,12 @@ class Retracer {
         values_[&node.output()] = tern::Value(core_.Recorder::item(t, Loc{})->sym());
         return;
       }
-      Bound bound(*op, inputs);
+      const Schema& schema = op->schema();
+      size_t split = 0;
+      while (split < inputs.size() && !schema.args[split].keyword_only) ++split;
+      std::vector<std::pair<Symbol, tern::Value>> keywords;
+      for (size_t i = split; i < inputs.size(); ++i) keywords.emplace_back(schema.args[i].name, inputs[i]);
+      Bound bound(*op, Span<const tern::Value>(inputs).first(split), keywords);
       std::vector<tern::Value> results(std::max<int>(op->results, 1));
       tern::call(*op, bound.args(), results.data());
       for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results[i];

@@ -275,8 +275,9 @@ class Exporter {
     std::string target = fmt::format("lifted_tensor_{}", num_lifted_++);
     ir::Node* at = &graph_.insert_point();
     while (at->block().parent()) at = at->block().parent();
-    ir::Value& v =
-        graph_.top().insert_param(first_user_input_ + num_constants_, ir::Type::tensor_like(t.detach()), "c_" + target);
+    ir::TensorInfo info = ir::Type::tensor_like(t)->info();
+    info.requires_grad = false;
+    ir::Value& v = graph_.top().insert_param(first_user_input_ + num_constants_, ir::Type::tensor(info), "c_" + target);
     auto position = data_->signature.inputs.begin() + static_cast<std::ptrdiff_t>(first_user_input_ + num_constants_);
     data_->signature.inputs.insert(position, {InputKind::constant_tensor, v.name(), target, true, {}});
     for (auto& [index, symbol] : data_->int_inputs) ++index;

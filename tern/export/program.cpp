@@ -33,7 +33,7 @@ std::vector<std::string> GraphSignature::targets(InputKind kind) const {
 }
 
 std::string GraphSignature::str() const {
-  std::string out = "\n# inputs\n";
+  std::string out = "# inputs\n";
   for (const InputSpec& s : inputs) {
     out += fmt::format("{}: {}", s.name, name_of(s.kind));
     if (!s.target.empty()) out += fmt::format(" target='{}'", s.target);
@@ -46,6 +46,7 @@ std::string GraphSignature::str() const {
     if (!s.target.empty()) out += fmt::format(" target='{}'", s.target);
     out += '\n';
   }
+  out += '\n';
   return out;
 }
 
@@ -174,7 +175,7 @@ std::string ExportedProgram::str() const {
   std::string ranges;
   for (const auto& [symbol, r] : data_->range_constraints)
     ranges += fmt::format("{}{}: VR{}", ranges.empty() ? "" : ", ", symbol, r.str());
-  return fmt::format("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n{}    \nGraph signature: {}Range constraints: {{{}}}\n",
+  return fmt::format("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n{}    \nGraph signature: \n{}Range constraints: {{{}}}\n",
                      indent(readable(graph()), "        "), indent(signature().str(), "    "), ranges);
 }
 

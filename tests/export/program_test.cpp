@@ -49,8 +49,7 @@ TEST(ExportProgram, TrainingDialectKeepsTheCallsOfTheUser) {
     linear = torch.ops.aten.linear.default(x, p_fc1_weight, p_fc1_bias);  x = p_fc1_weight = p_fc1_bias = None
     relu = torch.ops.aten.relu.default(linear);  linear = None
     linear_1 = torch.ops.aten.linear.default(relu, p_fc2_weight, p_fc2_bias);  relu = p_fc2_weight = p_fc2_bias = None
-    return (linear_1,)
-    )");
+    return (linear_1,))");
 }
 
 TEST(ExportProgram, DecompositionsGoFromCompositesToCoreAten) {
