@@ -345,6 +345,8 @@ class ProgramReader {
     } else {
       auto qualified = qualified_of(target);
       const Op* op = qualified ? find_op(std::string_view(*qualified)) : nullptr;
+      // Of a tensor made in the program: in-place or not is the same.
+      if (!op && qualified == "aten::detach_") op = find_op(std::string_view("aten::detach"));
       made = op ? &op_call(scope, node, *op) : &unknown_call(scope, node, qualified ? *qualified : target);
     }
     read_metadata(*made, node);
