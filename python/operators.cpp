@@ -142,20 +142,18 @@ std::string python_name(Symbol name) {
     given += fmt::format("{}{}={}", given.empty() ? "" : ", ",
                          nb::cast<std::string>(nb::str(nb::handle(PyTuple_GetItem(names, k)))),
                          type_name(args[nargs + static_cast<size_t>(k)]));
-  if (packet.overloads.size() == 1) {
+  std::vector<const Overload*> tried;  // an out= variant is worth a word only when out= was given
+  for (const Overload* o : packet.overloads)
+    if (o->out < 0 || given.find("out=") != std::string::npos) tried.push_back(o);
+  if (tried.empty()) tried = packet.overloads;
+  std::string reasons, why;
+  for (const Overload* o : tried) {
     Room room;
-    std::string why;
-    bind(*packet.overloads[0], args, nargs, names, true, room, &why);
-    failf(ErrorKind::type, "{}(): {}\n  {}", python_name(packet.name), why,
-          packet.overloads[0]->schema->str());
-  }
-  std::string reasons;
-  for (const Overload* o : packet.overloads) {
-    Room room;
-    std::string why;
     bind(*o, args, nargs, names, true, room, &why);
     reasons += fmt::format("\n  {}\n    {}", o->schema->str(), why);
   }
+  if (tried.size() == 1)
+    failf(ErrorKind::type, "{}(): {}\n  {}", python_name(packet.name), why, tried[0]->schema->str());
   failf(ErrorKind::type,
         "{}() received an invalid combination of arguments - got ({}), but expected one of:{}",
         python_name(packet.name), given, reasons);
@@ -376,14 +374,14 @@ PyGetSetDef overload_getset[] = {
 
 PyObject* overload_reduce(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    nb::object find = nb::module_::import_("tern._tern").attr("_overload");
+    nb::object find = nb::module_::import_("tern._ops").attr("overload");
     std::string name = op_object(self)->overload->schema->qualified();
     return nb::make_tuple(find, nb::make_tuple(nb::str(name.data(), name.size()))).release().ptr();
   });
 }
 PyObject* packet_reduce(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    nb::object find = nb::module_::import_("tern._tern").attr("_packet");
+    nb::object find = nb::module_::import_("tern._ops").attr("packet");
     std::string_view name = op_object(self)->packet->name.view();
     return nb::make_tuple(find, nb::make_tuple(nb::str(name.data(), name.size()))).release().ptr();
   });

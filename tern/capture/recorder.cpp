@@ -264,7 +264,10 @@ std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   ir::Node& node = graph.call("aten::item", inputs, ir::Type::integer(), "item");
   if (source) node.set_origin(source->origin());
   else node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
-  SymInt s = shapes->create_unbacked_symint("item", loc);
+  // A number that is retraced keeps its symbol, and with it what is known of it.
+  const tern::Value* known = source ? source->meta("unbacked_symbol") : nullptr;
+  SymInt s = known && &ShapeEnv::of(known->sym()) == shapes.get() ? known->sym() : shapes->create_unbacked_symint("item", loc);
+  node.set_meta("unbacked_symbol", tern::Value(s));
   bind(s, node.output());
   return Scalar(s);
 }

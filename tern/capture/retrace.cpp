@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tern/base/format.h"
+#include "tern/capture/closures.h"
 #include "tern/capture/functional.h"
 #include "tern/capture/recorder.h"
 #include "tern/ir/builtins.h"
@@ -123,6 +124,7 @@ class Retracer {
   void run_node(const ir::Node& node) {
     if (node.is("prim::If")) return run_if(node);
     if (node.is("prim::Loop")) return run_loop(node);
+    if (node.is("higher_order::cond")) return run_cond(node);
     std::vector<tern::Value> inputs;
     for (const ir::Operand& o : node.inputs()) inputs.push_back(value_of(o));
     if (const Op* op = node.op()) {
@@ -280,6 +282,53 @@ class Retracer {
       give(made, made.num_outputs() - 1, fake, nullptr);
       functional_.set_value(s, fake.tensor());
     }
+  }
+
+  // higher_order::cond(condition, operands...) with two blocks that take the operands and stand on their own.
+  void run_cond(const ir::Node& node) {
+    tern::Value condition = value_of(node.input(0));
+    std::optional<bool> known;
+    if (condition.is_bool()) known = condition.to_bool();
+    if (condition.is_int())
+      if (auto v = condition.sym().maybe_int()) known = *v != 0;
+    std::vector<tern::Value> operands;
+    for (size_t i = 1; i < node.inputs().size(); ++i) operands.push_back(value_of(node.input(i)));
+    if (known) {
+      const ir::Block& taken = *node.blocks()[*known ? 0 : 1];
+      for (size_t i = 0; i < operands.size(); ++i) values_[&taken.param(i)] = operands[i];
+      run_block(taken);
+      for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = value_of(taken.returns()[i]);
+      return;
+    }
+    std::vector<ir::In> inputs{core_.operand(plain(condition))};
+    for (tern::Value& v : operands) {
+      v = plain(v);
+      inputs.push_back(core_.operand(v));
+    }
+    ir::Node& made = graph_->make("higher_order::cond", inputs, {}, "cond");
+    made.set_origin(node.origin());
+    for (const auto& [key, value] : node.all_meta()) made.set_meta(key, value);
+    std::vector<Branch> branches;
+    for (const ir::Block* from : node.blocks()) {
+      ir::Block& block = made.add_block();
+      for (size_t i = 0; i < operands.size(); ++i) {
+        tern::Value inside = operands[i].is_tensor() ? tern::Value(operands[i].tensor().shallow_copy()) : operands[i];
+        ir::Value& p = block.add_param(inside.is_tensor() ? ir::Type::tensor_like(inside.tensor()) : from->param(i).type(),
+                                       from->param(i).name());
+        if (inside.is_tensor()) core_.bind(inside.tensor(), p);
+        values_[&from->param(i)] = options_.functional ? functional_.wrap(inside) : inside;
+      }
+      branches.push_back(run_inside(*from, block));
+      if (!branches.back().writes.empty()) fail("a branch of cond changes memory from outside of it");
+    }
+    core_.source = &node;
+    for (size_t i = 0; i < node.num_outputs(); ++i) {
+      made.add_output(node.output(i).type(), node.output(i).name());
+      for (Branch& b : branches) b.block->add_return(b.operands[i]);
+    }
+    for (size_t i = 0; i < node.num_outputs(); ++i)
+      give(made, i, merge(branches[0].returns[i], branches[1].returns[i]), &node.output(i));
+    lift_closures(made, 1);
   }
 
   // prim::Loop(trip count, condition, carried...) with a block (i, carried...) -> (condition, carried...).

@@ -15,7 +15,8 @@ const In& Match::operator[](Symbol name) const {
 const Type* Match::type(Symbol name) const { return type_of((*this)[name]); }
 int64_t Match::int_of(Symbol name, int64_t otherwise) const {
   const In& in = (*this)[name];
-  return in.is_constant() && in.constant().is_int() && in.constant().sym().is_int() ? in.constant().to_int() : otherwise;
+  return in.is_constant() && in.constant().is_int() && in.constant().sym().is_int() ? in.constant().to_int()
+                                                                                    : otherwise;
 }
 
 struct RuleSet::Compiled {
@@ -55,8 +56,9 @@ struct Matcher {
     return true;
   }
   bool node(const Node& pattern, const Node& n) {
-    if (pattern.op() != n.op() || pattern.kind() != n.kind() || pattern.inputs().size() != n.inputs().size() ||
-        pattern.num_outputs() != n.num_outputs() || !is_pure(n))
+    if (pattern.op() != n.op() || pattern.kind() != n.kind() ||
+        pattern.inputs().size() != n.inputs().size() || pattern.num_outputs() != n.num_outputs() ||
+        !is_pure(n))
       return false;
     for (auto& [name, v] : pattern.attributes()) {
       const tern::Value* other = n.attribute(name);
@@ -69,9 +71,12 @@ struct Matcher {
   }
 };
 
-bool knows_all(const Graph& g) {
-  for (const Node& n : g.top())
-    if (!n.op() && n.kind().view().substr(0, 6) == "aten::") return false;
+// Whether every operator the text names exists.
+bool knows_all(std::string_view text) {
+  for (size_t at = text.find("aten::"); at != std::string_view::npos; at = text.find("aten::", at + 1)) {
+    size_t end = text.find('(', at);
+    if (end != std::string_view::npos && !find_op(text.substr(at, end - at))) return false;
+  }
   return true;
 }
 
@@ -100,6 +105,7 @@ void erase_dead(Graph& graph, Node& n) {
 
 RuleSet::RuleSet(Span<const Rule> rules) {
   for (const Rule& r : rules) {
+    if (!knows_all(r.pattern) || !knows_all(r.replacement)) continue;
     auto c = std::make_unique<Compiled>();
     c->rule = &r;
     try {
@@ -116,10 +122,12 @@ RuleSet::RuleSet(Span<const Rule> rules) {
       failf(ErrorKind::value, "rule {}: pattern and replacement must return all results of one node", r.name);
     for (Value* p : c->replacement->inputs())
       if (!c->pattern->find(p->name()) || !c->pattern->find(p->name())->param_of())
-        failf(ErrorKind::value, "rule {}: the replacement's input %{} is not one of the pattern's", r.name, p->name());
-    if (!knows_all(*c->pattern) || !knows_all(*c->replacement)) continue;
-    if (c->root->op()) by_op_[c->root->op()].push_back(c.get());
-    else by_kind_[c->root->kind()].push_back(c.get());
+        failf(ErrorKind::value, "rule {}: the replacement's input %{} is not one of the pattern's", r.name,
+              p->name());
+    if (c->root->op())
+      by_op_[c->root->op()].push_back(c.get());
+    else
+      by_kind_[c->root->kind()].push_back(c.get());
     rules_.push_back(std::move(c));
   }
 }

@@ -35,7 +35,11 @@ struct BitNot {
   T operator()(T a) const {
     return static_cast<T>(~a);
   }
-  bool operator()(bool a) const { return !a; }
+  // A template, so that floats do not convert to it.
+  template <std::same_as<bool> T>
+  T operator()(T a) const {
+    return !a;
+  }
 };
 struct LeftShift {
   template <Int T>

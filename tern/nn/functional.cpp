@@ -115,10 +115,9 @@ Tensor dropout1d(const Tensor& x, double p, bool training, bool inplace, Loc loc
   if (x.dim() != 2 && x.dim() != 3)
     failf("dropout1d: Expected 2D or 3D input, but received a {}D input", x.dim());
   At at(loc);
-  Tensor batched = x.dim() == 2 ? (inplace ? unsqueeze_(x, 0) : x.unsqueeze(0)) : x;
-  Tensor result = inplace ? feature_dropout_(batched, p, training) : feature_dropout(batched, p, training);
-  if (x.dim() == 3 && batched.is_same(x)) return result;
-  return inplace ? squeeze_(result, 0) : result.squeeze(0);
+  Tensor result = x.dim() == 2 ? feature_dropout(x.unsqueeze(0), p, training).squeeze(0)
+                               : feature_dropout(x, p, training);
+  return inplace ? x.copy_(result) : result;
 }
 Tensor dropout2d(const Tensor& x, double p, bool training, bool inplace, Loc loc) {
   check_probability(p);
@@ -130,7 +129,9 @@ Tensor dropout2d(const Tensor& x, double p, bool training, bool inplace, Loc loc
                      "dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
                      "batch dimension (i.e. 3D or 4D inputs).",
                      x.dim()));
-  return inplace ? feature_dropout_(x, p, training, loc) : feature_dropout(x, p, training, loc);
+  At at(loc);
+  Tensor result = feature_dropout(x, p, training);
+  return inplace ? x.copy_(result) : result;
 }
 
 // ---- normalisation ----

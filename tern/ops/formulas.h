@@ -22,14 +22,15 @@ SmallVector<int64_t, 6> reversed_dims(int64_t ndim);
 Dims negated(Span<const SymInt> values);
 // The gradients of an operator that gives a list, zeros where nothing flowed back.
 std::vector<Tensor> list_gradients(GradContext& context);
-Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size, Span<const SymInt> stride,
-                           std::optional<SymInt> offset);
+Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size,
+                           Span<const SymInt> stride, std::optional<SymInt> offset);
 // Indices (index/).
 Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index);
 Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index, Span<const SymInt> sizes);
 Tensor embedding_double_backward(const Tensor& grad, const Tensor& indices, SymInt padding_idx);
-std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
-                                                   const Tensor& src, std::string_view reduce, bool include_self,
+std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim,
+                                                   const Tensor& index, const Tensor& src,
+                                                   std::string_view reduce, bool include_self,
                                                    const Tensor& result);
 Tensor masked_select_backward(const Tensor& grad, Span<const SymInt> sizes, const Tensor& mask);
 // Convolution (conv/conv.cpp).
@@ -54,75 +55,95 @@ Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const 
 std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim);
 Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 
-// The rule of elementwise operators for kernels that choose their loop themselves: common size, layout of the first full input.
+// The rule of elementwise operators for kernels that choose their loop themselves: common size, layout of the
+// first full input.
 Shape broadcast_shape(Span<const Tensor> tensors, DType dtype);
 
 // Arithmetic (arithmetic/formulas.cpp).
 Tensor angle_backward(const Tensor& grad, const Tensor& self);
 Tensor sgn_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
 Tensor pow_backward(const Tensor& grad, const Tensor& self, const Scalar& exponent);
-Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent, const Tensor& result);
+Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent,
+                             const Tensor& result);
 DType to_double_type(const Tensor& a, const Tensor& b);  // float64, or complex128 when one is complex
-Tensor within(const Tensor& self, const std::optional<Scalar>& min, const std::optional<Scalar>& max);  // inside of both bounds
+Tensor within(const Tensor& self, const std::optional<Scalar>& min,
+              const std::optional<Scalar>& max);  // inside of both bounds
 Tensor within(const Tensor& self, const Tensor& min, const Tensor& max);
-Tensor within_unit(const Tensor& self, std::optional<double> eps);  // inside of [eps, 1 - eps]; all without eps
-Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor& min, const Tensor& max, bool lower);
+Tensor within_unit(const Tensor& self,
+                   std::optional<double> eps);  // inside of [eps, 1 - eps]; all without eps
+Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor& min, const Tensor& max,
+                            bool lower);
 Tensor round_decimals(const Tensor& self, int64_t decimals);
 
 // Activations (activation/activation.cpp).
 Tensor half_of(const Tensor& self, int64_t dim, int which);  // of glu's input; throws when the size is odd
-Tensor elu_double_backward(const Tensor& grad, const Tensor& grad_output, const Scalar& alpha, const Scalar& scale,
-                           const Scalar& input_scale, bool is_result, const Tensor& self_or_result);
-Tensor gelu_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, std::string_view approximate);
+Tensor elu_double_backward(const Tensor& grad, const Tensor& grad_output, const Scalar& alpha,
+                           const Scalar& scale, const Scalar& input_scale, bool is_result,
+                           const Tensor& self_or_result);
+Tensor gelu_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self,
+                            std::string_view approximate);
 Tensor mish_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self);
 
 // Matrix products (linear/matmul.cpp).
-Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha);
-std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                                                   Span<const bool> mask);
+Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                    const Scalar& alpha);
+std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input,
+                                                   const Tensor& weight, Span<const bool> mask);
 
 // Softmax (softmax/softmax.cpp).
 Tensor softmax_body(const Tensor& self, int64_t dim, std::optional<DType> dtype, bool log);
-Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim);
+Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output,
+                               int64_t dim);
 
-// Normalisation (norm/formulas.cpp): the fused backward operator, or plain operators where the gradient is to have a history.
-std::tuple<Tensor, Tensor, Tensor> layer_norm_grads(const Tensor& grad, const Tensor& input, Span<const SymInt> shape,
-                                                    const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+// Normalisation (norm/formulas.cpp): the fused backward operator, or plain operators where the gradient is to
+// have a history.
+std::tuple<Tensor, Tensor, Tensor> layer_norm_grads(const Tensor& grad, const Tensor& input,
+                                                    Span<const SymInt> shape, const Tensor& mean,
+                                                    const Tensor& rstd, const Tensor& weight,
                                                     const Tensor& bias, double eps, Span<const bool> mask);
-std::tuple<Tensor, Tensor, Tensor> group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& mean,
-                                                    const Tensor& rstd, const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
+std::tuple<Tensor, Tensor, Tensor> group_norm_grads(const Tensor& grad, const Tensor& input,
+                                                    const Tensor& mean, const Tensor& rstd,
+                                                    const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
                                                     int64_t group, double eps, Span<const bool> mask);
-std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                                                    const Tensor& running_mean, const Tensor& running_var,
-                                                    const Tensor& save_mean, const Tensor& save_invstd, bool train, double eps,
+std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Tensor& input,
+                                                    const Tensor& weight, const Tensor& running_mean,
+                                                    const Tensor& running_var, const Tensor& save_mean,
+                                                    const Tensor& save_invstd, bool train, double eps,
                                                     Span<const bool> mask);
 
 // Losses (loss/). reduction: 0 none, 1 mean, 2 sum.
 Tensor reduce_loss(const Tensor& each, int64_t reduction);
 Tensor spread_loss(const Tensor& grad, const Tensor& like, int64_t reduction);  // the gradient of reduce_loss
-Tensor weigh(const Tensor& each, const Tensor& weight);                         // each·weight, where there is a weight
+Tensor weigh(const Tensor& each, const Tensor& weight);  // each·weight, where there is a weight
 Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction);
-std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
-                                    SymInt ignore_index);
-Tensor nll_backward_body(const Tensor& grad_output, const Tensor& self, const Tensor& target, const Tensor& weight,
-                         int64_t reduction, SymInt ignore_index, const Tensor& total_weight);
+std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                    int64_t reduction, SymInt ignore_index);
+Tensor nll_backward_body(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                         const Tensor& weight, int64_t reduction, SymInt ignore_index,
+                         const Tensor& total_weight);
 
 // Reductions (reduce/formulas.cpp). An empty or missing list of dims means all of them.
-uint64_t dim_mask(Ints dims, int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
+uint64_t dim_mask(Ints dims,
+                  int64_t ndim);  // bit d: dim d is reduced; throws for a dim out of range or named twice
 Dims reduced_sizes(Span<const SymInt> sizes, uint64_t mask, bool keepdim);
-SymInt reduced_count(Span<const SymInt> sizes, Ints dims);  // how many elements become one
+SymInt reduced_count(Span<const SymInt> sizes, Ints dims);      // how many elements become one
 inline Ints all_dims() { return Ints(Span<const int64_t>()); }  // an empty list that was given
 inline Ints dims_of(std::optional<int64_t> dim) { return dim ? Ints(*dim) : Ints(); }
-Tensor restore_dims(const Tensor& t, Ints dims, int64_t ndim, bool keepdim);              // the reduced dims again, of size one
-Tensor spread(const Tensor& t, Span<const SymInt> sizes, Ints dims, bool keepdim);        // and expanded
-Tensor share_among_equals(const Tensor& grad, const Tensor& self, const Tensor& result, Ints dims, bool keepdim);
-Tensor put_selected(const Tensor& grad, int64_t dim, const Tensor& indices, Span<const SymInt> sizes, bool keepdim);
+Tensor restore_dims(const Tensor& t, Ints dims, int64_t ndim,
+                    bool keepdim);  // the reduced dims again, of size one
+Tensor spread(const Tensor& t, Span<const SymInt> sizes, Ints dims, bool keepdim);  // and expanded
+Tensor share_among_equals(const Tensor& grad, const Tensor& self, const Tensor& result, Ints dims,
+                          bool keepdim);
+Tensor put_selected(const Tensor& grad, int64_t dim, const Tensor& indices, Span<const SymInt> sizes,
+                    bool keepdim);
 Tensor prod_backward(const Tensor& grad, const Tensor& self);
 Tensor prod_backward(const Tensor& grad, const Tensor& self, int64_t dim, bool keepdim);
-Tensor var_backward(const Tensor& grad, const Tensor& self, Ints dims, std::optional<Scalar> correction, bool keepdim);
+Tensor var_backward(const Tensor& grad, const Tensor& self, Ints dims, std::optional<Scalar> correction,
+                    bool keepdim);
 Tensor std_backward(const Tensor& grad, const Tensor& result, const Tensor& self, Ints dims,
                     std::optional<Scalar> correction, bool keepdim);
-Tensor norm_backward(const Tensor& grad, const Tensor& self, const Scalar& p, const Tensor& result, Ints dims, bool keepdim);
+Tensor norm_backward(const Tensor& grad, const Tensor& self, const Scalar& p, const Tensor& result, Ints dims,
+                     bool keepdim);
 Tensor logsumexp_body(const Tensor& self, Ints dims, bool keepdim);
 Tensor reversed_cumsum(const Tensor& t, int64_t dim);
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& result);

@@ -129,8 +129,8 @@ void save_npy(const std::string& path, const Tensor& tensor) {
   io::write_npy(path, to_npy(rows(tensor, "save_npy")));
 }
 
-NamedTensors load_npz(const std::string& path) {
-  NamedTensors tensors;
+TensorMap load_npz(const std::string& path) {
+  TensorMap tensors;
   // The archive maps the file for reading: what is written to later has to be a copy.
   for (const io::NpzEntry& entry : io::read_npz(path)) {
     io::NpyArray array = entry.array;
@@ -139,15 +139,15 @@ NamedTensors load_npz(const std::string& path) {
   }
   return tensors;
 }
-void save_npz(const std::string& path, const NamedTensors& tensors, bool compress) {
+void save_npz(const std::string& path, const TensorMap& tensors, bool compress) {
   std::vector<io::NpzEntry> entries;
   for (const auto& [key, t] : tensors) entries.push_back({key, to_npy(rows(t, "save_npz"))});
   io::write_npz(path, entries, compress);
 }
 
-NamedTensors load_safetensors(const std::string& path, std::map<std::string, std::string>* metadata) {
+TensorMap load_safetensors(const std::string& path, std::map<std::string, std::string>* metadata) {
   io::SafeTensors content = io::parse_safetensors(io::map_file(path, io::MapMode::copy_on_write), path);
-  NamedTensors tensors;
+  TensorMap tensors;
   for (const io::SafeTensor& entry : content.tensors) {
     const SafeType* type = std::find_if(std::begin(safe_types), std::end(safe_types),
                                         [&](const SafeType& t) { return entry.dtype == t.name; });
@@ -163,8 +163,12 @@ NamedTensors load_safetensors(const std::string& path, std::map<std::string, std
   return tensors;
 }
 
-void save_safetensors(const std::string& path, const NamedTensors& tensors,
+<<<<<<< HEAD
+void save_safetensors(const std::string& path, const TensorMap& tensors,
                       const std::map<std::string, std::string>& metadata) {
+=======
+void save_safetensors(const std::string& path, const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
+>>>>>>> main
   io::SafeTensors content;
   std::vector<Tensor> kept;
   for (const auto& [key, t] : tensors) {
@@ -186,13 +190,13 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
   io::write_safetensors(path, content);
 }
 
-NamedTensors load_tensors(const std::string& path) {
+TensorMap load_tensors(const std::string& path) {
   if (ends_with(path, ".npy")) return {{"", load_npy(path)}};
   if (ends_with(path, ".npz")) return load_npz(path);
   if (ends_with(path, ".safetensors")) return load_safetensors(path);
   failf(ErrorKind::value, "load_tensors: {}: the name should end in .npy, .npz or .safetensors", path);
 }
-void save_tensors(const std::string& path, const NamedTensors& tensors) {
+void save_tensors(const std::string& path, const TensorMap& tensors) {
   if (ends_with(path, ".npz")) return save_npz(path, tensors);
   if (ends_with(path, ".safetensors")) return save_safetensors(path, tensors);
   if (ends_with(path, ".npy")) {

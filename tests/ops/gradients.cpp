@@ -1,4 +1,5 @@
-// Every gradient formula of the elementwise, reducing, multiplying, normalising and loss operators against differences.
+// Every gradient formula of the elementwise, reducing, multiplying, normalising and loss operators against
+// differences.
 #include "tests/support/gradcheck.h"
 
 namespace tern::testing {
@@ -91,8 +92,18 @@ TEST(OpGradients, unary) {
       {"var", [](const Tensor& x) { return var(x); }, -1, 1},
       {"var dim", [](const Tensor& x) { return var(x, {1}, 0); }, -1, 1},
       {"std", [](const Tensor& x) { return tern::std(x, {0}, 1, true); }, -1, 1},
-      {"var_mean", [](const Tensor& x) { auto [v, m] = var_mean(x, {1}, 1); return v * m; }, -1, 1},
-      {"std_mean", [](const Tensor& x) { auto [v, m] = std_mean(x, {0}); return v + m; }, -1, 1},
+      {"var_mean",
+       [](const Tensor& x) {
+         auto [v, m] = var_mean(x, {1}, 1);
+         return v * m;
+       },
+       -1, 1},
+      {"std_mean",
+       [](const Tensor& x) {
+         auto [v, m] = std_mean(x, {0});
+         return v + m;
+       },
+       -1, 1},
       {"norm", [](const Tensor& x) { return norm(x); }, -1, 1},
       {"norm 1", [](const Tensor& x) { return norm(x, 1, {1}); }, -1, 1},
       {"norm 3", [](const Tensor& x) { return linalg_vector_norm(x, 3, {0}); }, -1, 1},
@@ -107,8 +118,11 @@ TEST(OpGradients, unary) {
   };
   for (const Unary& c : cases) {
     std::vector<Tensor> in = {variable({4, 3}, c.low, c.high)};
-    gradcheck(c.name, [&](In x) { return c.f(x[0]); }, in);
-    if (c.second) gradgradcheck(c.name, [&](In x) { return c.f(x[0]); }, in);
+    gradcheck(
+        c.name, [&](In x) { return c.f(x[0]); }, in);
+    if (c.second)
+      gradgradcheck(
+          c.name, [&](In x) { return c.f(x[0]); }, in);
   }
 }
 
@@ -152,17 +166,26 @@ TEST(OpGradients, binary_with_broadcasting) {
       {"prelu", [](const Tensor& a, const Tensor& b) { return prelu(a, b); }, -1, 1},
       {"mse_loss", [](const Tensor& a, const Tensor& b) { return mse_loss(a, b.expand_as(a)); }, -1, 1},
       {"l1_loss", [](const Tensor& a, const Tensor& b) { return l1_loss(a, b.expand_as(a), 2); }, -1, 1},
-      {"smooth_l1_loss", [](const Tensor& a, const Tensor& b) { return smooth_l1_loss(a, b.expand_as(a), 0, 0.4); }, -1, 1},
-      {"huber_loss", [](const Tensor& a, const Tensor& b) { return huber_loss(a, b.expand_as(a), 1, 0.4); }, -1, 1},
-      {"bce", [](const Tensor& a, const Tensor& b) { return binary_cross_entropy(a, b.expand_as(a)); }, 0.1, 0.9},
-      {"bce logits", [](const Tensor& a, const Tensor& b) { return binary_cross_entropy_with_logits(a, b.expand_as(a), {}, b); }, 0.1, 0.9},
+      {"smooth_l1_loss",
+       [](const Tensor& a, const Tensor& b) { return smooth_l1_loss(a, b.expand_as(a), 0, 0.4); }, -1, 1},
+      {"huber_loss", [](const Tensor& a, const Tensor& b) { return huber_loss(a, b.expand_as(a), 1, 0.4); },
+       -1, 1},
+      {"bce", [](const Tensor& a, const Tensor& b) { return binary_cross_entropy(a, b.expand_as(a)); }, 0.1,
+       0.9},
+      {"bce logits",
+       [](const Tensor& a, const Tensor& b) {
+         return binary_cross_entropy_with_logits(a, b.expand_as(a), {}, b);
+       },
+       0.1, 0.9},
       {"kl_div", [](const Tensor& a, const Tensor& b) { return kl_div(a, b, 0); }, 0.1, 0.9},
       {"cosine", [](const Tensor& a, const Tensor& b) { return cosine_similarity(a, b); }, 0.1, 0.9},
   };
   for (const Binary& c : cases) {
     std::vector<Tensor> in = {variable({2, 3}, c.low, c.high, 1), variable({3}, c.low, c.high, 5)};
-    gradcheck(c.name, [&](In x) { return c.f(x[0], x[1]); }, in);
-    gradgradcheck(c.name, [&](In x) { return c.f(x[0], x[1]); }, in);
+    gradcheck(
+        c.name, [&](In x) { return c.f(x[0], x[1]); }, in);
+    gradgradcheck(
+        c.name, [&](In x) { return c.f(x[0], x[1]); }, in);
   }
 }
 
@@ -184,10 +207,16 @@ TEST(OpGradients, products) {
   for (auto sizes : {std::vector<SymInt>{3}, {2, 3}, {2, 2, 3}, {2, 1, 2, 3}})
     check("linear", [](In x) { return linear(x[0], x[1], x[2]); },
           {variable(sizes), variable({4, 3}, -1, 1, 2), variable({4}, -1, 1, 3)});
-  check("matmul", [](In x) { return matmul(x[0], x[1]); }, {variable({2, 1, 2, 3}), variable({2, 3, 2}, -1, 1, 2)});
-  check("matmul fold", [](In x) { return matmul(x[0], x[1]); }, {variable({2, 2, 3}), variable({3, 2}, -1, 1, 2)});
-  check("matmul fold left", [](In x) { return matmul(x[0], x[1]); }, {variable({2, 3}), variable({2, 3, 2}, -1, 1, 2)});
-  check("einsum", [](In x) { return einsum("bij,bkj->ik", std::vector<Tensor>{x[0], x[1]}); },
+  check("matmul", [](In x) { return matmul(x[0], x[1]); },
+        {variable({2, 1, 2, 3}), variable({2, 3, 2}, -1, 1, 2)});
+  check("matmul fold", [](In x) { return matmul(x[0], x[1]); },
+        {variable({2, 2, 3}), variable({3, 2}, -1, 1, 2)});
+  check("matmul fold left", [](In x) { return matmul(x[0], x[1]); },
+        {variable({2, 3}), variable({2, 3, 2}, -1, 1, 2)});
+  check("einsum",
+        [](In x) {
+          return einsum("bij,bkj->ik", std::vector<Tensor>{x[0], x[1]});
+        },
         {variable({2, 2, 3}), variable({2, 2, 3}, -1, 1, 2)});
 }
 
@@ -196,7 +225,10 @@ TEST(OpGradients, normalisation) {
     gradcheck(name, f, in);
     gradgradcheck(name, f, in);
   };
-  check("layer_norm", [](In x) { return layer_norm(x[0], {2, 3}, x[1], x[2]); },
+  check("layer_norm",
+        [](In x) {
+          return layer_norm(x[0], {2, 3}, x[1], x[2]);
+        },
         {variable({3, 2, 3}), variable({2, 3}, 0.5, 1.5, 2), variable({2, 3}, -1, 1, 3)});
   check("group_norm", [](In x) { return group_norm(x[0], 2, x[1], x[2]); },
         {variable({2, 4, 3}), variable({4}, 0.5, 1.5, 2), variable({4}, -1, 1, 3)});
@@ -204,27 +236,33 @@ TEST(OpGradients, normalisation) {
   check("batch_norm training",
         [&](In x) { return batch_norm(x[0], x[1], x[2], mean.clone(), var.clone(), true, 0.1, 1e-5, false); },
         {variable({4, 3, 2}), variable({3}, 0.5, 1.5, 2), variable({3}, -1, 1, 3)});
-  check("batch_norm inference", [&](In x) { return batch_norm(x[0], x[1], x[2], mean, var, false, 0.1, 1e-5, false); },
+  check("batch_norm inference",
+        [&](In x) { return batch_norm(x[0], x[1], x[2], mean, var, false, 0.1, 1e-5, false); },
         {variable({4, 3, 2}), variable({3}, 0.5, 1.5, 2), variable({3}, -1, 1, 3)});
-  check("batch_norm without statistics", [&](In x) { return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, false); },
-        {variable({4, 3})});
+  check("batch_norm without statistics",
+        [&](In x) { return batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, false); }, {variable({4, 3})});
   check("instance_norm", [&](In x) { return instance_norm(x[0], x[1], {}, {}, {}, true, 0.1, 1e-5, false); },
         {variable({2, 3, 4}), variable({3}, 0.5, 1.5, 2)});
-  check("rms_norm", [](In x) { return rms_norm(x[0], {3}, x[1]); }, {variable({2, 3}), variable({3}, 0.5, 1.5, 2)});
+  check("rms_norm", [](In x) { return rms_norm(x[0], {3}, x[1]); },
+        {variable({2, 3}), variable({3}, 0.5, 1.5, 2)});
 }
 
 TEST(OpGradients, classes) {
   Tensor target = tensor({2, 0, -100, 1}), weight = sample({3}, 0.5, 1.5, 4);
   Tensor spatial = tensor({2, 0, 1, 1, 0, 2, 2, 1}).view({2, 2, 2});
   for (int64_t reduction = 0; reduction < 3; ++reduction) {
-    gradcheck("nll", [&](In x) { return nll_loss_nd(x[0], target.to(kLong), weight, reduction); }, {variable({4, 3})});
-    gradcheck("cross entropy", [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), weight, reduction, -100, 0.1); },
+    gradcheck("nll", [&](In x) { return nll_loss_nd(x[0], target.to(kLong), weight, reduction); },
               {variable({4, 3})});
-    gradgradcheck("cross entropy", [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), {}, reduction); },
+    gradcheck("cross entropy",
+              [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), weight, reduction, -100, 0.1); },
+              {variable({4, 3})});
+    gradgradcheck("cross entropy",
+                  [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), {}, reduction); },
                   {variable({4, 3})});
     gradcheck("spatial", [&](In x) { return cross_entropy_loss(x[0], spatial.to(kLong), weight, reduction); },
               {variable({2, 3, 2, 2})});
-    gradcheck("probabilities", [&](In x) { return cross_entropy_loss(x[0], softmax(x[1], 1), {}, reduction); },
+    gradcheck("probabilities",
+              [&](In x) { return cross_entropy_loss(x[0], softmax(x[1], 1), {}, reduction); },
               {variable({4, 3}), variable({4, 3}, -1, 1, 2)});
   }
 }

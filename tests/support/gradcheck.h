@@ -56,7 +56,8 @@ inline void gradcheck(const std::string& name, const Differentiable& f, const st
       ASSERT_EQ(str(g.sizes()), str(inputs[i].sizes())) << "gradient of input " << i;
       ASSERT_EQ(g.dtype(), inputs[i].dtype());
     }
-    std::vector<double> analytic = g.defined() ? g.to_vector<double>() : std::vector<double>(inputs[i].int_numel(), 0.0);
+    std::vector<double> analytic =
+        g.defined() ? g.to_vector<double>() : std::vector<double>(inputs[i].int_numel(), 0.0);
     for (int64_t k = 0; k < inputs[i].int_numel(); ++k) {
       double values[2];
       for (int side = 0; side < 2; ++side) {
@@ -67,7 +68,8 @@ inline void gradcheck(const std::string& name, const Differentiable& f, const st
         values[side] = weighed(f(moved)).item<double>();
       }
       double numeric = (values[0] - values[1]) / (2 * step);
-      ASSERT_NEAR(analytic[k], numeric, tolerance * (1 + std::abs(numeric))) << "input " << i << ", element " << k;
+      ASSERT_NEAR(analytic[k], numeric, tolerance * (1 + std::abs(numeric)))
+          << "input " << i << ", element " << k;
     }
   }
 }

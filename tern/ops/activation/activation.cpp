@@ -11,7 +11,8 @@ namespace tern {
 namespace {
 
 bool by_tanh(std::string_view approximate) {
-  if (approximate != "none" && approximate != "tanh") fail("approximate argument must be either none or tanh.");
+  if (approximate != "none" && approximate != "tanh")
+    fail("approximate argument must be either none or tanh.");
   return approximate == "tanh";
 }
 
@@ -57,13 +58,16 @@ Tensor body_prelu(const args::prelu& a) {
   if (weight.dim() > 1)
     failf("prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}", weight.dim());
   if (self.dtype() != weight.dtype())
-    failf("prelu: Type promoting not supported. Got {} and {}", script_name(self.dtype()), script_name(weight.dtype()));
+    failf("prelu: Type promoting not supported. Got {} and {}", script_name(self.dtype()),
+          script_name(weight.dtype()));
   if (weight.numel() != 1) {
     if (self.dim() == 0) fail("Not allow zero-dim input tensor.");
     SymInt channels = self.dim() > 1 ? self.size(1) : 1;
     if (channels != weight.numel())
-      failf("Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = {}.",
-            weight.numel().str(), channels.str());
+      failf(
+          "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel "
+          "size = {}.",
+          weight.numel().str(), channels.str());
   }
   Dims shape(self.dim(), 1);
   if (self.dim() > 1) shape[1] = weight.numel();
@@ -100,15 +104,17 @@ Tensor body_glu_backward(const args::glu_backward& a) {
   return cat({first, first * left * (1 - gate)}, a.dim);
 }
 
-Tensor elu_double_backward(const Tensor& grad, const Tensor& grad_output, const Scalar& alpha, const Scalar& scale,
-                           const Scalar& input_scale, bool is_result, const Tensor& x) {
-  Tensor below = is_result ? grad * grad_output * input_scale
-                           : grad * grad_output * (input_scale * input_scale * alpha * scale) * exp(x * input_scale);
+Tensor elu_double_backward(const Tensor& grad, const Tensor& grad_output, const Scalar& alpha,
+                           const Scalar& scale, const Scalar& input_scale, bool is_result, const Tensor& x) {
+  Tensor below =
+      is_result ? grad * grad_output * input_scale
+                : grad * grad_output * (input_scale * input_scale * alpha * scale) * exp(x * input_scale);
   return where(x < 0, below, 0);
 }
 
 // gelu'' = φ(x)(2 - x²); by tanh, the same of ½x(1 + tanh u) with u = k(x + cx³).
-Tensor gelu_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& x, std::string_view approximate) {
+Tensor gelu_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& x,
+                            std::string_view approximate) {
   Tensor both = grad * grad_output, square = x * x;
   if (!by_tanh(approximate)) return both * (exp(square * -0.5) * (2 - square) * (1 / std::sqrt(2 * M_PI)));
   double k = std::sqrt(2 / M_PI), c = 0.044715;

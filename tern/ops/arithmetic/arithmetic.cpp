@@ -41,7 +41,8 @@ void check_bounds(bool any, DType dtype) {
 }
 
 DType clamp_type(const args::clamp& a) {
-  Tensor tensors[3] = {a.self, a.min ? wrap_number(*a.min) : Tensor(), a.max ? wrap_number(*a.max) : Tensor()};
+  Tensor tensors[3] = {a.self, a.min ? wrap_number(*a.min) : Tensor(),
+                       a.max ? wrap_number(*a.max) : Tensor()};
   return result_type(tensors);
 }
 
@@ -52,7 +53,9 @@ Tensor body_imag(const args::imag& a) {
   return select(view_as_real(a.self), -1, 1);
 }
 
-Shapes shape_div_Tensor_mode(const args::div_Tensor_mode& a) { return division_shape(a.self, a.other, a.rounding_mode); }
+Shapes shape_div_Tensor_mode(const args::div_Tensor_mode& a) {
+  return division_shape(a.self, a.other, a.rounding_mode);
+}
 void kernel_div_Tensor_mode(const args::div_Tensor_mode& a, Out out) {
   run_loop(division(a.rounding_mode), {a.self, a.other}, out[0]);
 }
@@ -69,8 +72,12 @@ Shapes shape_remainder_Scalar(const args::remainder_Scalar& a) {
 void kernel_remainder_Scalar(const args::remainder_Scalar& a, Out out) {
   run_loop("remainder", {a.self, wrap_number(a.other)}, out[0]);
 }
-Shapes shape_fmod_Scalar(const args::fmod_Scalar& a) { return {like(a.self, result_type({a.self, wrap_number(a.other)}))}; }
-void kernel_fmod_Scalar(const args::fmod_Scalar& a, Out out) { run_loop("fmod", {a.self, wrap_number(a.other)}, out[0]); }
+Shapes shape_fmod_Scalar(const args::fmod_Scalar& a) {
+  return {like(a.self, result_type({a.self, wrap_number(a.other)}))};
+}
+void kernel_fmod_Scalar(const args::fmod_Scalar& a, Out out) {
+  run_loop("fmod", {a.self, wrap_number(a.other)}, out[0]);
+}
 
 void params_pow_Tensor_Scalar(const args::pow_Tensor_Scalar& a, kernels::Params& params) {
   bool whole = !a.exponent.is_float() && !a.exponent.is_complex();
@@ -85,10 +92,14 @@ Shapes shape_clamp(const args::clamp& a) {
   return {like(a.self, d)};
 }
 void kernel_clamp(const args::clamp& a, Out out) {
-  Scalar low = a.min ? saturate(*a.min, out[0].dtype()) : 0, high = a.max ? saturate(*a.max, out[0].dtype()) : 0;
-  if (a.min && a.max) run_loop("clamp", {a.self}, out[0], {low, high});
-  else if (a.min) run_loop("clamp_min", {a.self}, out[0], {low});
-  else run_loop("clamp_max", {a.self}, out[0], {high});
+  Scalar low = a.min ? saturate(*a.min, out[0].dtype()) : 0,
+         high = a.max ? saturate(*a.max, out[0].dtype()) : 0;
+  if (a.min && a.max)
+    run_loop("clamp", {a.self}, out[0], {low, high});
+  else if (a.min)
+    run_loop("clamp_min", {a.self}, out[0], {low});
+  else
+    run_loop("clamp_max", {a.self}, out[0], {high});
 }
 
 Shapes shape_clamp_Tensor(const args::clamp_Tensor& a) {
@@ -98,9 +109,12 @@ Shapes shape_clamp_Tensor(const args::clamp_Tensor& a) {
   return {broadcast_shape(all, d)};
 }
 void kernel_clamp_Tensor(const args::clamp_Tensor& a, Out out) {
-  if (a.min.defined() && a.max.defined()) run_loop("clamp_tensor", {a.self, a.min, a.max}, out[0]);
-  else if (a.min.defined()) run_loop("clamp_min_tensor", {a.self, a.min}, out[0]);
-  else run_loop("clamp_max_tensor", {a.self, a.max}, out[0]);
+  if (a.min.defined() && a.max.defined())
+    run_loop("clamp_tensor", {a.self, a.min, a.max}, out[0]);
+  else if (a.min.defined())
+    run_loop("clamp_min_tensor", {a.self, a.min}, out[0]);
+  else
+    run_loop("clamp_max_tensor", {a.self, a.max}, out[0]);
 }
 
 }  // namespace tern

@@ -41,7 +41,8 @@ Tensor pow_backward(const Tensor& grad, const Tensor& self, const Scalar& expone
   return grad * conj(pow(self, exponent - Scalar(1)) * exponent);
 }
 
-Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent, const Tensor& result) {
+Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent,
+                             const Tensor& result) {
   Tensor slope = grad * conj(result * log(self));
   Tensor flat = self == 0;
   if (!exponent.is_complex()) flat = logical_and(flat, exponent >= 0);
@@ -64,7 +65,8 @@ Tensor within_unit(const Tensor& self, std::optional<double> eps) {
   return eps ? within(self, Scalar(*eps), Scalar(1 - *eps)) : within(self, Scalar(0.0), Scalar(1.0));
 }
 
-Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor& min, const Tensor& max, bool lower) {
+Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor& min, const Tensor& max,
+                            bool lower) {
   if (lower) {
     Tensor below = self < min;
     return where(max.defined() ? logical_and(below, min < max) : below, grad, 0);

@@ -6,10 +6,10 @@
 
 namespace tern {
 
-#define TERN_COMPARE(name)                                                                         \
-  Shapes shape_##name##_Scalar(const args::name##_Scalar& a) { return {like(a.self, kBool)}; }     \
-  void kernel_##name##_Scalar(const args::name##_Scalar& a, Out out) {                             \
-    run_loop(#name, {a.self, wrap_number(a.other)}, out[0]);                                       \
+#define TERN_COMPARE(name)                                                                     \
+  Shapes shape_##name##_Scalar(const args::name##_Scalar& a) { return {like(a.self, kBool)}; } \
+  void kernel_##name##_Scalar(const args::name##_Scalar& a, Out out) {                         \
+    run_loop(#name, {a.self, wrap_number(a.other)}, out[0]);                                   \
   }
 TERN_COMPARE(eq)
 TERN_COMPARE(ne)
@@ -19,12 +19,12 @@ TERN_COMPARE(gt)
 TERN_COMPARE(ge)
 #undef TERN_COMPARE
 
-#define TERN_BITS(name, overload)                                                                  \
-  Shapes shape_##name##_##overload(const args::name##_##overload& a) {                             \
-    return {like(a.self, result_type({a.self, wrap_number(a.other)}))};                            \
-  }                                                                                                \
-  void kernel_##name##_##overload(const args::name##_##overload& a, Out out) {                     \
-    run_loop(#name, {a.self, wrap_number(a.other)}, out[0]);                                       \
+#define TERN_BITS(name, overload)                                              \
+  Shapes shape_##name##_##overload(const args::name##_##overload& a) {         \
+    return {like(a.self, result_type({a.self, wrap_number(a.other)}))};        \
+  }                                                                            \
+  void kernel_##name##_##overload(const args::name##_##overload& a, Out out) { \
+    run_loop(#name, {a.self, wrap_number(a.other)}, out[0]);                   \
   }
 TERN_BITS(bitwise_and, Scalar)
 TERN_BITS(bitwise_or, Scalar)

@@ -1,5 +1,5 @@
-// einsum: each operand's letters become dims of one common order; then operands are contracted two by two, each pair as one
-// batched product.
+// einsum: each operand's letters become dims of one common order; then operands are contracted two by two,
+// each pair as one batched product.
 #include <algorithm>
 #include <string>
 
@@ -11,7 +11,8 @@
 namespace tern {
 namespace {
 
-// A letter is its own label; the dims that "..." stands for are labelled 256, 257, ... counted from the right.
+// A letter is its own label; the dims that "..." stands for are labelled 256, 257, ... counted from the
+// right.
 using Labels = std::vector<int>;
 constexpr int first_ellipsis = 256;
 
@@ -48,7 +49,8 @@ Labels labels_of(const std::string& subscript, int64_t ndim, int64_t ellipsis_di
   bool dots = false;
   for (size_t i = 0; i < subscript.size(); ++i) {
     if (subscript[i] == '.') {
-      if (dots || subscript.compare(i, 3, "...") != 0) failf("einsum(): found '.' for {} that is not part of any ellipsis", what);
+      if (dots || subscript.compare(i, 3, "...") != 0)
+        failf("einsum(): found '.' for {} that is not part of any ellipsis", what);
       dots = true;
       i += 2;
     } else if (!isalpha(static_cast<unsigned char>(subscript[i]))) {
@@ -59,8 +61,10 @@ Labels labels_of(const std::string& subscript, int64_t ndim, int64_t ellipsis_di
   }
   int64_t count = ndim >= 0 ? ndim - letters : dots ? ellipsis_dims : 0;
   if (ndim >= 0 && (dots ? count < 0 : count != 0))
-    failf("einsum(): the number of subscripts in the equation ({}) does not match the number of dimensions ({}) for {}{}", letters,
-          ndim, what, dots ? "" : " and no ellipsis was given");
+    failf(
+        "einsum(): the number of subscripts in the equation ({}) does not match the number of dimensions "
+        "({}) for {}{}",
+        letters, ndim, what, dots ? "" : " and no ellipsis was given");
   Labels labels;
   for (size_t i = 0; i < subscript.size(); ++i) {
     if (subscript[i] != '.') {
@@ -73,7 +77,9 @@ Labels labels_of(const std::string& subscript, int64_t ndim, int64_t ellipsis_di
   return labels;
 }
 
-bool has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+bool has(const Labels& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
 
 // Repeated letters become their diagonal.
 Tensor without_repeats(Tensor t, Labels& labels) {
@@ -86,7 +92,8 @@ Tensor without_repeats(Tensor t, Labels& labels) {
       if (t.sizes()[i] != t.sizes()[k])
         failf("einsum(): subscript {} is repeated for an operand but the sizes don't match, {} != {}",
               std::string(1, static_cast<char>(labels[i])), t.sizes()[k].str(), t.sizes()[i].str());
-      t = movedim(diagonal(t, 0, static_cast<int64_t>(i), static_cast<int64_t>(k)), -1, static_cast<int64_t>(i));
+      t = movedim(diagonal(t, 0, static_cast<int64_t>(i), static_cast<int64_t>(k)), -1,
+                  static_cast<int64_t>(i));
       labels.erase(labels.begin() + static_cast<std::ptrdiff_t>(k));
     }
   return t;
@@ -96,8 +103,10 @@ Tensor sum_out(Tensor t, Labels& labels, const Labels& kept) {
   SmallVector<int64_t, 6> dims;
   Labels rest;
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (has(kept, labels[i])) rest.push_back(labels[i]);
-    else dims.push_back(static_cast<int64_t>(i));
+    if (has(kept, labels[i]))
+      rest.push_back(labels[i]);
+    else
+      dims.push_back(static_cast<int64_t>(i));
   }
   if (!dims.empty()) t = sum(t, Ints(dims));
   labels = rest;
@@ -133,15 +142,20 @@ Tensor contract(const Tensor& a, Labels la, const Tensor& b, Labels lb, const La
   for (const Labels* part : {&summed, &right}) order_b.insert(order_b.end(), part->begin(), part->end());
   x = arrange(x, la, order_a);
   y = arrange(y, lb, order_b);
-  auto size = [](const Tensor& t, size_t from, size_t count) { return product(Span<const SymInt>(t.sizes().data() + from, count)); };
+  auto size = [](const Tensor& t, size_t from, size_t count) {
+    return product(Span<const SymInt>(t.sizes().data() + from, count));
+  };
   // A dim of size one meets any size.
   Dims wide_a(x.sizes()), wide_b(y.sizes());
   size_t nb = both.size(), nl = left.size(), ns = summed.size();
   auto agree = [&](size_t i, size_t k) {
-    if (surely_eq(wide_a[i], 1)) wide_a[i] = wide_b[k];
-    else if (surely_eq(wide_b[k], 1)) wide_b[k] = wide_a[i];
+    if (surely_eq(wide_a[i], 1))
+      wide_a[i] = wide_b[k];
+    else if (surely_eq(wide_b[k], 1))
+      wide_b[k] = wide_a[i];
     else if (wide_a[i] != wide_b[k])
-      failf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: {} {}", str(a.sizes()), str(b.sizes()));
+      failf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: {} {}",
+            str(a.sizes()), str(b.sizes()));
   };
   for (size_t i = 0; i < nb; ++i) agree(i, i);
   for (size_t i = 0; i < ns; ++i) agree(nb + nl + i, nb + i);
@@ -149,7 +163,8 @@ Tensor contract(const Tensor& a, Labels la, const Tensor& b, Labels lb, const La
   y = expand(y, wide_b);
   Dims shape(Span<const SymInt>(wide_a.data(), nb + nl));
   for (size_t i = 0; i < right.size(); ++i) shape.push_back(wide_b[nb + ns + i]);
-  SymInt batch = size(x, 0, nb), rows = size(x, nb, nl), inside = size(x, nb + nl, ns), columns = size(y, nb + ns, right.size());
+  SymInt batch = size(x, 0, nb), rows = size(x, nb, nl), inside = size(x, nb + nl, ns),
+         columns = size(y, nb + ns, right.size());
   Tensor product = bmm(reshape(x, {batch, rows, inside}), reshape(y, {batch, inside, columns}));
   result = both;
   result.insert(result.end(), left.begin(), left.end());
@@ -163,7 +178,8 @@ Tensor body_einsum(const args::einsum& a) {
   if (a.tensors.empty()) fail("einsum(): must provide at least one operand");
   Equation e = parse(a.equation);
   if (e.inputs.size() != a.tensors.size())
-    failf("einsum(): {} operands were provided than specified in the equation", e.inputs.size() > a.tensors.size() ? "fewer" : "more");
+    failf("einsum(): {} operands were provided than specified in the equation",
+          e.inputs.size() > a.tensors.size() ? "fewer" : "more");
   std::vector<Labels> labels;
   std::vector<Tensor> operands;
   int most = 0;
@@ -178,7 +194,8 @@ Tensor body_einsum(const args::einsum& a) {
   if (e.explicit_output) {
     output = labels_of(e.output, -1, most, "the output");
     for (size_t i = 0; i < output.size(); ++i) {
-      bool known = std::any_of(labels.begin(), labels.end(), [&](const Labels& l) { return has(l, output[i]); });
+      bool known =
+          std::any_of(labels.begin(), labels.end(), [&](const Labels& l) { return has(l, output[i]); });
       std::string letter(1, static_cast<char>(output[i]));
       if (!known)
         failf("einsum(): output subscript {} does not appear in the equation for any input operand", letter);
@@ -197,7 +214,8 @@ Tensor body_einsum(const args::einsum& a) {
   Labels current = labels[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     Labels kept = output;
-    for (size_t k = i + 1; k < operands.size(); ++k) kept.insert(kept.end(), labels[k].begin(), labels[k].end());
+    for (size_t k = i + 1; k < operands.size(); ++k)
+      kept.insert(kept.end(), labels[k].begin(), labels[k].end());
     Labels next;
     result = contract(result, current, operands[i], labels[i], kept, next);
     current = next;

@@ -32,23 +32,27 @@ struct Matrix {
 };
 
 // out = alpha·(a @ b) + beta·out, all of two dims.
-void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha = 1, const Scalar& beta = 0) {
+void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha = 1,
+             const Scalar& beta = 0) {
   if (out.int_numel() == 0) return;
   int64_t m = a.int_sizes()[0], k = a.int_sizes()[1], n = b.int_sizes()[1];
   Matrix left(a), right(b);
   if (k == 0 && beta.equals(0)) return fill_elements(out, 0);
-  kernels::gemm(out.dtype(), left.transposed, right.transposed, m, n, k, alpha.to_complex(), left.tensor.data(), left.ld,
-                right.tensor.data(), right.ld, beta.to_complex(), out.data(), std::max<int64_t>(n, 1));
+  kernels::gemm(out.dtype(), left.transposed, right.transposed, m, n, k, alpha.to_complex(),
+                left.tensor.data(), left.ld, right.tensor.data(), right.ld, beta.to_complex(), out.data(),
+                std::max<int64_t>(n, 1));
 }
 
-void batched_product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha = 1, const Scalar& beta = 0) {
+void batched_product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha = 1,
+                     const Scalar& beta = 0) {
   if (out.int_numel() == 0) return;
   int64_t batch = a.int_sizes()[0], m = a.int_sizes()[1], k = a.int_sizes()[2], n = b.int_sizes()[2];
   Matrix left(a), right(b);
   if (k == 0 && beta.equals(0)) return fill_elements(out, 0);
   kernels::gemm_batched(out.dtype(), left.transposed, right.transposed, batch, m, n, k, alpha.to_complex(),
-                        left.tensor.data(), left.ld, left.tensor.int_strides()[0], right.tensor.data(), right.ld,
-                        right.tensor.int_strides()[0], beta.to_complex(), out.data(), std::max<int64_t>(n, 1), m * n);
+                        left.tensor.data(), left.ld, left.tensor.int_strides()[0], right.tensor.data(),
+                        right.ld, right.tensor.int_strides()[0], beta.to_complex(), out.data(),
+                        std::max<int64_t>(n, 1), m * n);
 }
 
 // The addend in its place, ready to be multiplied by beta.
@@ -58,19 +62,27 @@ void place_addend(const Tensor& self, const Scalar& beta, const Tensor& out) {
 
 std::string_view c_name(DType d) {
   switch (d) {
-    case DType::float32: return "float";
-    case DType::float64: return "double";
-    case DType::float16: return "c10::Half";
-    case DType::bfloat16: return "c10::BFloat16";
-    case DType::int64: return "long";
-    case DType::int32: return "int";
-    default: return name(d);
+    case DType::float32:
+      return "float";
+    case DType::float64:
+      return "double";
+    case DType::float16:
+      return "c10::Half";
+    case DType::bfloat16:
+      return "c10::BFloat16";
+    case DType::int64:
+      return "long";
+    case DType::int32:
+      return "int";
+    default:
+      return name(d);
   }
 }
 
 void check_same_type(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype())
-    failf("expected m1 and m2 to have the same dtype, but got: {} != {}", c_name(a.dtype()), c_name(b.dtype()));
+    failf("expected m1 and m2 to have the same dtype, but got: {} != {}", c_name(a.dtype()),
+          c_name(b.dtype()));
   if (a.dtype() == kBool) fail(ErrorKind::not_supported, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
@@ -81,15 +93,17 @@ void check_expands(const Tensor& self, Span<const SymInt> sizes) {
     fits = surely_eq(from, 1) || surely_eq(from, to) || from == to;
   }
   if (!fits)
-    failf("The expanded size of the tensor must match the existing size at non-singleton dimensions.  Target sizes: {}.  "
-          "Tensor sizes: {}",
-          str(sizes), str(self.sizes()));
+    failf(
+        "The expanded size of the tensor must match the existing size at non-singleton dimensions.  Target "
+        "sizes: {}.  "
+        "Tensor sizes: {}",
+        str(sizes), str(self.sizes()));
 }
 
 Dims matrix_shape(const Tensor& a, const Tensor& b) {
   if (a.sizes()[1] != b.sizes()[0])
-    failf("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a.sizes()[0].str(), a.sizes()[1].str(),
-          b.sizes()[0].str(), b.sizes()[1].str());
+    failf("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a.sizes()[0].str(),
+          a.sizes()[1].str(), b.sizes()[0].str(), b.sizes()[1].str());
   check_same_type(a, b);
   return {a.sizes()[0], b.sizes()[1]};
 }
@@ -98,8 +112,8 @@ Dims batch_shape(const Tensor& a, const Tensor& b) {
   if (a.dim() != 3) fail("batch1 must be a 3D tensor");
   if (b.dim() != 3) fail("batch2 must be a 3D tensor");
   if (a.sizes()[0] != b.sizes()[0] || a.sizes()[2] != b.sizes()[1])
-    failf("Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].", a.sizes()[0].str(),
-          a.sizes()[2].str(), b.sizes()[0].str(), b.sizes()[1].str());
+    failf("Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
+          a.sizes()[0].str(), a.sizes()[2].str(), b.sizes()[0].str(), b.sizes()[1].str());
   check_same_type(a, b);
   return {a.sizes()[0], a.sizes()[1], b.sizes()[2]};
 }
@@ -115,7 +129,9 @@ void check_matrix_vector(const Tensor& mat, const Tensor& vec) {
 
 // A vector as a matrix of one column or one row.
 Tensor column(const Tensor& v) { return v.as_view({v.sizes()[0], 1}, {v.strides()[0], 1}); }
-Tensor row(const Tensor& v) { return v.as_view({1, v.sizes()[0]}, {v.sizes()[0] * v.strides()[0], v.strides()[0]}); }
+Tensor row(const Tensor& v) {
+  return v.as_view({1, v.sizes()[0]}, {v.sizes()[0] * v.strides()[0], v.strides()[0]});
+}
 
 }  // namespace
 
@@ -181,9 +197,12 @@ Shapes shape_dot(const args::dot& a) {
     failf("dot : expected both vectors to have same dtype, but found {} and {}", script_name(a.self.dtype()),
           script_name(a.tensor.dtype()));
   if (a.self.sizes()[0] != a.tensor.sizes()[0])
-    failf("inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, but got {} and {} "
-          "elements respectively",
-          a.self.sizes()[0].str(), a.tensor.sizes()[0].str(), a.self.sizes()[0].str(), a.tensor.sizes()[0].str());
+    failf(
+        "inconsistent tensor size, expected tensor [{}] and src [{}] to have the same number of elements, "
+        "but got {} and {} "
+        "elements respectively",
+        a.self.sizes()[0].str(), a.tensor.sizes()[0].str(), a.self.sizes()[0].str(),
+        a.tensor.sizes()[0].str());
   return {Shape(Dims{}, a.self.dtype())};
 }
 void kernel_dot(const args::dot& a, Out out) {
@@ -192,7 +211,8 @@ void kernel_dot(const args::dot& a, Out out) {
 
 Shapes shape_linear(const args::linear& a) {
   if (a.input.dim() == 0) fail("both arguments to linear need to be at least 1D, but they are 0D and 2D");
-  if (a.weight.dim() != 1 && a.weight.dim() != 2) failf("linear: weight must be a vector or a matrix, got {}D", a.weight.dim());
+  if (a.weight.dim() != 1 && a.weight.dim() != 2)
+    failf("linear: weight must be a vector or a matrix, got {}D", a.weight.dim());
   SymInt k = a.input.sizes()[a.input.dim() - 1], inside = a.weight.sizes()[a.weight.dim() - 1];
   if (k != inside) {
     SymInt rows = 1;
@@ -202,8 +222,10 @@ Shapes shape_linear(const args::linear& a) {
   }
   check_same_type(a.input, a.weight);
   Dims sizes(a.input.sizes());
-  if (a.weight.dim() == 2) sizes.back() = a.weight.sizes()[0];
-  else sizes.pop_back();
+  if (a.weight.dim() == 2)
+    sizes.back() = a.weight.sizes()[0];
+  else
+    sizes.pop_back();
   if (a.bias.defined()) {
     check_expands(a.bias, sizes);
     if (a.bias.dtype() != a.input.dtype())

@@ -1,4 +1,5 @@
-// Products in terms of other products: what matmul, linear and their relatives decompose into, and their gradients.
+// Products in terms of other products: what matmul, linear and their relatives decompose into, and their
+// gradients.
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
@@ -68,7 +69,8 @@ Tensor broadcast_product(const Tensor& self, const Tensor& other) {
 Tensor body_matmul(const args::matmul& a) {
   const Tensor &self = a.self, &other = a.other;
   if (self.dim() == 0 || other.dim() == 0)
-    failf("both arguments to matmul need to be at least 1D, but they are {}D and {}D", self.dim(), other.dim());
+    failf("both arguments to matmul need to be at least 1D, but they are {}D and {}D", self.dim(),
+          other.dim());
   if (self.dim() == 1 && other.dim() == 1) return dot(self, other);
   if (self.dim() == 2 && other.dim() == 1) return mv(self, other);
   if (self.dim() == 1 && other.dim() == 2) return squeeze(mm(unsqueeze(self, 0), other), 0);
@@ -100,8 +102,8 @@ Tensor body_outer(const args::outer& a) {
 Tensor body_inner(const args::inner& a) {
   if (a.self.dim() == 0 || a.other.dim() == 0) return a.self * a.other;
   if (a.self.sizes()[a.self.dim() - 1] != a.other.sizes()[a.other.dim() - 1])
-    failf("inner() the last dimension must match on both input tensors but got shapes {} and {}", str(a.self.sizes()),
-          str(a.other.sizes()));
+    failf("inner() the last dimension must match on both input tensors but got shapes {} and {}",
+          str(a.self.sizes()), str(a.other.sizes()));
   Dims shape(a.self.sizes().first(a.self.dim() - 1));
   for (SymInt s : a.other.sizes().first(a.other.dim() - 1)) shape.push_back(s);
   SymInt k = a.self.sizes()[a.self.dim() - 1];
@@ -110,13 +112,14 @@ Tensor body_inner(const args::inner& a) {
   return reshape(mm(left, t(right)), shape);
 }
 
-Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta, const Scalar& alpha) {
+Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                    const Scalar& alpha) {
   Tensor scaled = times(bmm(batch1, batch2), alpha);
   return beta.equals(0) ? scaled : scaled + times(self, beta);
 }
 
-std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
-                                                   Span<const bool> mask) {
+std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input,
+                                                   const Tensor& weight, Span<const bool> mask) {
   std::tuple<Tensor, Tensor, Tensor> result;
   if (weight.dim() == 1) {
     Tensor outside = unsqueeze(grad, -1);

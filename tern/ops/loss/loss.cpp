@@ -21,10 +21,14 @@ bool same_sizes(Span<const SymInt> a, Span<const SymInt> b) {
 
 Tensor reduce_loss(const Tensor& each, int64_t reduction) {
   switch (reduction) {
-    case 0: return each;
-    case 1: return mean(each);
-    case 2: return sum(each);
-    default: failf(ErrorKind::value, "reduction must be 0 (none), 1 (mean) or 2 (sum), got {}", reduction);
+    case 0:
+      return each;
+    case 1:
+      return mean(each);
+    case 2:
+      return sum(each);
+    default:
+      failf(ErrorKind::value, "reduction must be 0 (none), 1 (mean) or 2 (sum), got {}", reduction);
   }
 }
 
@@ -38,14 +42,16 @@ Tensor body_smooth_l1_loss(const args::smooth_l1_loss& a) {
   if (a.beta < 0) fail("smooth_l1_loss does not support negative values for beta.");
   Tensor distance = abs(a.self - a.target);
   if (a.beta == 0) return reduce_loss(distance, a.reduction);
-  return reduce_loss(where(distance < a.beta, 0.5 * pow(distance, 2) / a.beta, distance - 0.5 * a.beta), a.reduction);
+  return reduce_loss(where(lt(distance, a.beta), 0.5 * pow(distance, 2) / a.beta, distance - 0.5 * a.beta),
+                     a.reduction);
 }
 
 Tensor body_huber_loss(const args::huber_loss& a) {
   if (a.delta <= 0) fail("huber_loss does not support non-positive values for delta.");
   Tensor distance = abs(a.self - a.target);
   return reduce_loss(
-      where(distance <= a.delta, 0.5 * distance * distance, a.delta * (distance - 0.5 * a.delta)), a.reduction);
+      where(lt(distance, a.delta), 0.5 * distance * distance, a.delta * (distance - 0.5 * a.delta)),
+      a.reduction);
 }
 
 Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
@@ -55,7 +61,8 @@ Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, 
 Shapes shape_binary_cross_entropy(const args::binary_cross_entropy& a) {
   if (!same_sizes(a.self.sizes(), a.target.sizes()))
     failf(ErrorKind::value,
-          "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.",
+          "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure "
+          "they have the same size.",
           str(a.target.sizes()), str(a.self.sizes()));
   DType d = result_type({a.self, a.target});
   return {a.reduction == 0 ? like(a.self, d) : Shape(Dims{}, d)};
@@ -63,14 +70,15 @@ Shapes shape_binary_cross_entropy(const args::binary_cross_entropy& a) {
 void kernel_binary_cross_entropy(const args::binary_cross_entropy& a, Out out) {
   if (a.self.int_numel()) {
     Tensor x = a.self.is_contiguous() ? a.self : a.self.contiguous();
-    if (any(logical_or(x < 0, x > 1)).item<bool>()) fail("all elements of input should be between 0 and 1");
+    if (any(logical_or(x<0, x> 1)).item<bool>()) fail("all elements of input should be between 0 and 1");
   }
   copy_elements(bce_body(a.self, a.target, a.weight, a.reduction), out[0]);
 }
 
 Tensor body_binary_cross_entropy_with_logits(const args::binary_cross_entropy_with_logits& a) {
   if (!same_sizes(a.self.sizes(), a.target.sizes()))
-    failf(ErrorKind::value, "Target size ({}) must be the same as input size ({})", str(a.target.sizes()), str(a.self.sizes()));
+    failf(ErrorKind::value, "Target size ({}) must be the same as input size ({})", str(a.target.sizes()),
+          str(a.self.sizes()));
   Tensor logs = log_sigmoid(a.self);
   if (a.pos_weight.defined()) logs = ((a.pos_weight - 1) * a.target + 1) * logs;
   return reduce_loss(weigh((1 - a.target) * a.self - logs, a.weight), a.reduction);
@@ -86,8 +94,12 @@ Tensor body_poisson_nll_loss(const args::poisson_nll_loss& a) {
 }
 
 Tensor body_cosine_similarity(const args::cosine_similarity& a) {
-  auto length = [&](const Tensor& t) { return clamp_min(linalg_vector_norm(t, 2, a.dim, true), a.eps); };
-  return sum((a.x1 / length(a.x1)) * (a.x2 / length(a.x2)), a.dim);
+  Dims sizes = broadcast_sizes(a.x1.sizes(), a.x2.sizes());
+  auto unit = [&](const Tensor& t) {
+    Tensor whole = expand(t, sizes);
+    return whole / clamp_min(linalg_vector_norm(whole, 2, a.dim, true), a.eps);
+  };
+  return sum(unit(a.x1) * unit(a.x2), a.dim);
 }
 
 }  // namespace tern

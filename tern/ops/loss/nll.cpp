@@ -22,8 +22,10 @@ Shapes nll_shape(const Tensor& self, const Tensor& target, const Tensor& weight,
   if (self.dim() == 0) fail("nll_loss: input tensor should be 1D or 2D");
   SymInt classes = self.sizes()[class_dim(self)];
   if (weight.defined() && (weight.dim() != 1 || weight.numel() != classes))
-    failf("weight tensor should be defined either for all {} classes or no classes but got weight tensor of shape: {}",
-          classes.str(), str(weight.sizes()));
+    failf(
+        "weight tensor should be defined either for all {} classes or no classes but got weight tensor of "
+        "shape: {}",
+        classes.str(), str(weight.sizes()));
   Dims places;
   for (int64_t d = 0; d < self.dim(); ++d)
     if (d != class_dim(self)) places.push_back(self.sizes()[d]);
@@ -36,13 +38,15 @@ Shapes nll_shape(const Tensor& self, const Tensor& target, const Tensor& weight,
 }
 
 void check_targets(const Tensor& self, const Tensor& target, int64_t ignore) {
-  if (!is_integral(target.dtype())) failf("expected scalar type Long but found {}", script_name(target.dtype()));
+  if (!is_integral(target.dtype()))
+    failf("expected scalar type Long but found {}", script_name(target.dtype()));
   int64_t classes = self.int_sizes()[class_dim(self)];
   for (int64_t t : target.to_vector<int64_t>())
     if (t != ignore && (t < 0 || t >= classes)) failf(ErrorKind::index, "Target {} is out of bounds.", t);
 }
 
-void nll_into(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction, SymInt ignore, Out out) {
+void nll_into(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
+              SymInt ignore, Out out) {
   check_targets(self, target, ignore.guard_int());
   auto [loss, total] = nll_body(self, target, weight, reduction, ignore);
   copy_elements(loss, out[0]);
@@ -55,13 +59,17 @@ Tensor keep(const Tensor& condition, const Tensor& values) { return where(condit
 Tensor with_probabilities(const args::cross_entropy_loss& a, int64_t dim) {
   SymInt classes = a.self.sizes()[dim];
   if (a.weight.defined() && (a.weight.dim() != 1 || a.weight.numel() != classes))
-    failf("cross_entropy: weight tensor should be defined either for all {} classes or no classes but got weight tensor of shape: {}",
-          classes.str(), str(a.weight.sizes()));
+    failf(
+        "cross_entropy: weight tensor should be defined either for all {} classes or no classes but got "
+        "weight tensor of shape: {}",
+        classes.str(), str(a.weight.sizes()));
   if (!a.target.is_floating_point())
-    failf("Expected floating point type for target with class probabilities, got {}", script_name(a.target.dtype()));
+    failf("Expected floating point type for target with class probabilities, got {}",
+          script_name(a.target.dtype()));
   Tensor logs = log_softmax(a.self, dim, a.self.dtype());
   Tensor target = a.target;
-  if (a.label_smoothing > 0) target = target * (1 - a.label_smoothing) + a.label_smoothing / static_cast<double>(classes.guard_int());
+  if (a.label_smoothing > 0)
+    target = target * (1 - a.label_smoothing) + a.label_smoothing / static_cast<double>(classes.guard_int());
   Tensor product = logs * target;
   if (a.weight.defined()) product = product * along_classes(a.weight, a.self);
   Tensor each = neg(sum(product, dim));
@@ -98,8 +106,8 @@ Tensor smoothed(const args::cross_entropy_loss& a, int64_t dim) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction,
-                                    SymInt ignore_index) {
+std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, const Tensor& weight,
+                                    int64_t reduction, SymInt ignore_index) {
   int64_t dim = class_dim(self);
   Tensor scaled = self, weights;
   if (weight.defined()) {
@@ -110,20 +118,28 @@ std::tuple<Tensor, Tensor> nll_body(const Tensor& self, const Tensor& target, co
   Tensor safe = unsqueeze(keep(counted, target), dim).to(kLong);
   Tensor each = keep(counted, neg(squeeze(gather(scaled, dim, safe), dim)));
   if (reduction == 0 && self.dim() > 1) return {each, new_full(self, {}, 0.0)};
-  Tensor total = weight.defined() ? sum(keep(counted, squeeze(gather(expand(weights, self.sizes()), dim, safe), dim)))
-                                  : sum(counted).to(self.dtype());
-  if (reduction == 2) each = sum(each);
-  else if (reduction == 1) each = sum(each) / total;
-  else if (each.dim() > 0) each = view(each, {});
+  Tensor total = weight.defined()
+                     ? sum(keep(counted, squeeze(gather(expand(weights, self.sizes()), dim, safe), dim)))
+                     : sum(counted).to(self.dtype());
+  if (reduction == 2)
+    each = sum(each);
+  else if (reduction == 1)
+    each = sum(each) / total;
+  else if (each.dim() > 0)
+    each = view(each, {});
   return {each, total};
 }
 
-Tensor nll_backward_body(const Tensor& grad_output, const Tensor& self, const Tensor& target, const Tensor& weight,
-                         int64_t reduction, SymInt ignore_index, const Tensor& total_weight) {
+Tensor nll_backward_body(const Tensor& grad_output, const Tensor& self, const Tensor& target,
+                         const Tensor& weight, int64_t reduction, SymInt ignore_index,
+                         const Tensor& total_weight) {
   int64_t dim = class_dim(self);
   Tensor grad = reduction == 1 ? grad_output / total_weight : grad_output;
   Tensor places = unsqueeze(target, dim), counted = places != Scalar(ignore_index);
-  Tensor picked = scatter(zeros_like(self), dim, keep(counted, places).to(kLong).reshape(self.dim() == 1 ? Dims{SymInt(1)} : Dims(places.sizes())), -1.0);
+  Tensor picked = scatter(
+      zeros_like(self), dim,
+      keep(counted, places).to(kLong).reshape(self.dim() == 1 ? Dims{SymInt(1)} : Dims(places.sizes())),
+      -1.0);
   if (picked.dim() > grad.dim() && grad.dim() > 0) grad = unsqueeze(grad, dim);
   if (weight.defined()) grad = grad * along_classes(weight, self);
   return picked * keep(self.dim() == 1 ? reshape(counted, {1}) : counted, grad);
@@ -138,7 +154,8 @@ void kernel_nll_loss_forward(const args::nll_loss_forward& a, Out out) {
 }
 Shapes shape_nll_loss2d_forward(const args::nll_loss2d_forward& a) {
   if (a.self.dim() != 4)
-    failf("only batches of spatial inputs supported (4D tensors), but got input of size: {}", str(a.self.sizes()));
+    failf("only batches of spatial inputs supported (4D tensors), but got input of size: {}",
+          str(a.self.sizes()));
   return nll_shape(a.self, a.target, a.weight, a.reduction);
 }
 void kernel_nll_loss2d_forward(const args::nll_loss2d_forward& a, Out out) {
@@ -149,8 +166,8 @@ Tensor body_nll_loss_nd(const args::nll_loss_nd& a) {
   const Tensor &self = a.self, &target = a.target;
   if (self.dim() < 1) failf(ErrorKind::value, "Expected 1 or more dimensions (got {})", self.dim());
   if (self.dim() != 1 && self.sizes()[0] != target.sizes()[0])
-    failf(ErrorKind::value, "Expected input batch_size ({}) to match target batch_size ({}).", self.sizes()[0].str(),
-          target.sizes()[0].str());
+    failf(ErrorKind::value, "Expected input batch_size ({}) to match target batch_size ({}).",
+          self.sizes()[0].str(), target.sizes()[0].str());
   if (self.dim() <= 2) return nll_loss(self, target, a.weight, a.reduction, a.ignore_index);
   if (self.dim() == 4) return nll_loss2d(self, target, a.weight, a.reduction, a.ignore_index);
   SymInt n = self.sizes()[0], c = self.sizes()[1], inner = 1;
@@ -159,8 +176,8 @@ Tensor body_nll_loss_nd(const args::nll_loss_nd& a) {
   for (int64_t d = 2; d < self.dim(); ++d) expected.push_back(self.sizes()[d]);
   if (target.dim() != static_cast<int64_t>(expected.size()) || product(expected) != target.numel())
     failf(ErrorKind::value, "Expected target size {}, got {}", str(expected), str(target.sizes()));
-  Tensor loss = nll_loss2d(reshape(self, {n, c, SymInt(1), inner}), reshape(target, {n, SymInt(1), inner}), a.weight,
-                           a.reduction, a.ignore_index);
+  Tensor loss = nll_loss2d(reshape(self, {n, c, SymInt(1), inner}), reshape(target, {n, SymInt(1), inner}),
+                           a.weight, a.reduction, a.ignore_index);
   return a.reduction == 0 ? view(loss, expected) : loss;
 }
 
@@ -170,14 +187,16 @@ Tensor body_cross_entropy_loss(const args::cross_entropy_loss& a) {
   if (a.self.dim() == 0) fail(ErrorKind::value, "cross_entropy: expected logits of at least 1 dimension");
   int64_t dim = class_dim(a.self);
   bool probabilities = a.self.dim() == a.target.dim();
-  for (int64_t d = 0; probabilities && d < a.self.dim(); ++d) probabilities = a.self.sizes()[d] == a.target.sizes()[d];
+  for (int64_t d = 0; probabilities && d < a.self.dim(); ++d)
+    probabilities = a.self.sizes()[d] == a.target.sizes()[d];
   if (probabilities) {
     if (!(surely_eq(a.ignore_index, -100) || a.ignore_index < 0))
       fail("ignore_index is not supported for floating point target");
     return with_probabilities(a, dim);
   }
   if (a.label_smoothing > 0) return smoothed(a, dim);
-  return nll_loss_nd(log_softmax(a.self, dim, a.self.dtype()), a.target, a.weight, a.reduction, a.ignore_index);
+  return nll_loss_nd(log_softmax(a.self, dim, a.self.dtype()), a.target, a.weight, a.reduction,
+                     a.ignore_index);
 }
 
 }  // namespace tern

@@ -11,15 +11,20 @@ namespace {
 
 double largest(DType d) {
   switch (d) {
-    case DType::float16: return 65504;
-    case DType::bfloat16: return 0x1.fep127;
+    case DType::float16:
+      return 65504;
+    case DType::bfloat16:
+      return 0x1.fep127;
     case DType::float64:
-    case DType::complex128: return std::numeric_limits<double>::max();
-    default: return std::numeric_limits<float>::max();
+    case DType::complex128:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
   }
 }
 
-// ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x): by reflection for trigamma, by recurrence up to where the asymptotic series holds.
+// ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x): by reflection for trigamma, by recurrence up to where the asymptotic series
+// holds.
 double polygamma_at(int64_t n, double x) {
   if (std::isnan(x)) return x;
   if (n == 1 && x < 0.5) {
@@ -34,7 +39,8 @@ double polygamma_at(int64_t n, double x) {
     x += 1;
   }
   // Euler–Maclaurin for the rest of the sum.
-  static const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  static const double bernoulli[] = {1.0 / 6,  -1.0 / 30,     1.0 / 42, -1.0 / 30,
+                                     5.0 / 66, -691.0 / 2730, 7.0 / 6};
   total += std::pow(x, 1 - s) / (s - 1) + 0.5 * std::pow(x, -s);
   double term = s * std::pow(x, -s - 1), divisor = 2;
   for (int k = 0; k < 7; ++k) {
@@ -56,7 +62,9 @@ void params_nan_to_num(const args::nan_to_num& a, kernels::Params& params) {
 }
 
 void params_logit(const args::logit& a, kernels::Params& params) { params.set(0, a.eps.value_or(-1)); }
-void params_logit_backward(const args::logit_backward& a, kernels::Params& params) { params.set(0, a.eps.value_or(-1)); }
+void params_logit_backward(const args::logit_backward& a, kernels::Params& params) {
+  params.set(0, a.eps.value_or(-1));
+}
 
 Shapes shape_polygamma(const args::polygamma& a) {
   if (a.n < 0) fail("polygamma(n, x) does not support negative n.");

@@ -1,4 +1,5 @@
-// Batch normalisation in its forms: with running statistics, without, for inference; and instance and RMS normalisation.
+// Batch normalisation in its forms: with running statistics, without, for inference; and instance and RMS
+// normalisation.
 #include <cmath>
 #include <limits>
 
@@ -20,7 +21,8 @@ struct Sizes {
 };
 
 void check(const Tensor& input, std::initializer_list<std::pair<const char*, const Tensor*>> vectors) {
-  if (input.dim() < 2) failf("batch_norm: expected an input of at least 2 dimensions, got {}", str(input.sizes()));
+  if (input.dim() < 2)
+    failf("batch_norm: expected an input of at least 2 dimensions, got {}", str(input.sizes()));
   if (!input.is_floating_point())
     failf(ErrorKind::not_supported, "\"batch_norm\" not implemented for '{}'", script_name(input.dtype()));
   for (auto [name, t] : vectors)
@@ -48,8 +50,8 @@ Tensor stats_like(const Tensor& t, DType type) {
 }
 
 // Normalises with the batch's statistics; leaves mean and variance in `mean` and `var` (of stats_type).
-void train(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps, const Tensor& out, const Tensor& save_mean,
-           const Tensor& save_invstd, Tensor& mean, Tensor& var) {
+void train(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps, const Tensor& out,
+           const Tensor& save_mean, const Tensor& save_invstd, Tensor& mean, Tensor& var) {
   DType type = common_type({input, weight, bias}), stats = stats_type(type);
   Sizes s(input);
   Dims channels{SymInt(s.channels)};
@@ -63,14 +65,14 @@ void train(const Tensor& input, const Tensor& weight, const Tensor& bias, double
   Tensor invstd = stats_like(var, stats);
   invert(stats, invstd.data(), s.channels, eps);
   DenseOut y(out, type);
-  kernels::batch_norm_apply(type, s.batch, s.channels, s.inner, x.data(), mean.data(), invstd.data(), w.data(), b.data(),
-                            y.data());
+  kernels::batch_norm_apply(type, s.batch, s.channels, s.inner, x.data(), mean.data(), invstd.data(),
+                            w.data(), b.data(), y.data());
   copy_elements(mean, save_mean);
   copy_elements(invstd, save_invstd);
 }
 
-void infer(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean, const Tensor& running_var,
-           double eps, const Tensor& out) {
+void infer(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+           const Tensor& running_var, double eps, const Tensor& out) {
   if (input.int_numel() == 0) return;
   DType type = common_type({input, weight, bias}), stats = stats_type(type);
   Sizes s(input);
@@ -78,8 +80,8 @@ void infer(const Tensor& input, const Tensor& weight, const Tensor& bias, const 
   invert(stats, invstd.data(), s.channels, eps);
   DenseIn x(input, type), w(weight, type), b(bias, type);
   DenseOut y(out, type);
-  kernels::batch_norm_apply(type, s.batch, s.channels, s.inner, x.data(), mean.data(), invstd.data(), w.data(), b.data(),
-                            y.data());
+  kernels::batch_norm_apply(type, s.batch, s.channels, s.inner, x.data(), mean.data(), invstd.data(),
+                            w.data(), b.data(), y.data());
 }
 
 // running = (1 - momentum)·running + momentum·batch, into `out`.
@@ -104,10 +106,14 @@ void kernel__native_batch_norm_legit_no_stats(const args::_native_batch_norm_leg
 }
 
 Shapes shape__native_batch_norm_legit_functional(const args::_native_batch_norm_legit_functional& a) {
-  check(a.input, {{"weight", &a.weight}, {"bias", &a.bias}, {"running_mean", &a.running_mean}, {"running_var", &a.running_var}});
+  check(a.input, {{"weight", &a.weight},
+                  {"bias", &a.bias},
+                  {"running_mean", &a.running_mean},
+                  {"running_var", &a.running_var}});
   DType d = param_type(a.input, a.weight, a.running_mean);
   Dims saved{a.training ? a.input.sizes()[1] : SymInt(0)};
-  return {like(a.input), Shape(saved, d), Shape(saved, d), Shape(a.running_mean.sizes(), a.running_mean.dtype()),
+  return {like(a.input), Shape(saved, d), Shape(saved, d),
+          Shape(a.running_mean.sizes(), a.running_mean.dtype()),
           Shape(a.running_var.sizes(), a.running_var.dtype())};
 }
 void kernel__native_batch_norm_legit_functional(const args::_native_batch_norm_legit_functional& a, Out out) {
@@ -119,17 +125,22 @@ void kernel__native_batch_norm_legit_functional(const args::_native_batch_norm_l
   }
   Tensor mean, var;
   train(a.input, a.weight, a.bias, a.eps, out[0], out[1], out[2], mean, var);
-  double n = static_cast<double>(a.input.int_numel()) / static_cast<double>(std::max<int64_t>(a.input.int_sizes()[1], 1));
+  double n = static_cast<double>(a.input.int_numel()) /
+             static_cast<double>(std::max<int64_t>(a.input.int_sizes()[1], 1));
   follow(a.running_mean, mean, 1, a.momentum, out[3]);
   follow(a.running_var, var, n / (n - 1), a.momentum, out[4]);
 }
 
 Shapes shape__native_batch_norm_legit_no_training(const args::_native_batch_norm_legit_no_training& a) {
-  check(a.input, {{"weight", &a.weight}, {"bias", &a.bias}, {"running_mean", &a.running_mean}, {"running_var", &a.running_var}});
+  check(a.input, {{"weight", &a.weight},
+                  {"bias", &a.bias},
+                  {"running_mean", &a.running_mean},
+                  {"running_var", &a.running_var}});
   DType d = param_type(a.input, a.weight, a.running_mean);
   return {like(a.input), Shape(Dims{SymInt(0)}, d), Shape(Dims{SymInt(0)}, d)};
 }
-void kernel__native_batch_norm_legit_no_training(const args::_native_batch_norm_legit_no_training& a, Out out) {
+void kernel__native_batch_norm_legit_no_training(const args::_native_batch_norm_legit_no_training& a,
+                                                 Out out) {
   infer(a.input, a.weight, a.bias, a.running_mean, a.running_var, a.eps, out[0]);
 }
 
@@ -150,9 +161,9 @@ void kernel_native_batch_norm_backward(const args::native_batch_norm_backward& a
   if (!a.train) invert(stats, invstd.data(), s.channels, a.eps);
   DenseIn g(a.grad_out, type), x(a.input, type), w(a.weight, type);
   DenseOut gx(out[0], type), gw(out[1], type), gb(out[2], type);
-  kernels::batch_norm_backward(type, s.batch, s.channels, s.inner, g.data(), x.data(), mean.data(), invstd.data(), w.data(),
-                               a.train, gx.data_if(a.output_mask[0]), gw.data_if(a.output_mask[1]),
-                               gb.data_if(a.output_mask[2]));
+  kernels::batch_norm_backward(type, s.batch, s.channels, s.inner, g.data(), x.data(), mean.data(),
+                               invstd.data(), w.data(), a.train, gx.data_if(a.output_mask[0]),
+                               gw.data_if(a.output_mask[1]), gb.data_if(a.output_mask[2]));
 }
 
 std::tuple<Tensor, Tensor, Tensor> body__native_batch_norm_legit(const args::_native_batch_norm_legit& a) {
@@ -171,12 +182,15 @@ std::tuple<Tensor, Tensor, Tensor> body_native_batch_norm(const args::native_bat
   if (!running && !a.training) fail("running_mean and running_var must be defined in evaluation mode");
   if (!running) return _native_batch_norm_legit(a.input, a.weight, a.bias, true, a.momentum, a.eps);
   if (!a.training)
-    return _native_batch_norm_legit_no_training(a.input, a.weight, a.bias, a.running_mean, a.running_var, a.momentum, a.eps);
-  return _native_batch_norm_legit(a.input, a.weight, a.bias, a.running_mean, a.running_var, true, a.momentum, a.eps);
+    return _native_batch_norm_legit_no_training(a.input, a.weight, a.bias, a.running_mean, a.running_var,
+                                                a.momentum, a.eps);
+  return _native_batch_norm_legit(a.input, a.weight, a.bias, a.running_mean, a.running_var, true, a.momentum,
+                                  a.eps);
 }
 
 Tensor body_batch_norm(const args::batch_norm& a) {
-  return std::get<0>(native_batch_norm(a.input, a.weight, a.bias, a.running_mean, a.running_var, a.training, a.momentum, a.eps));
+  return std::get<0>(native_batch_norm(a.input, a.weight, a.bias, a.running_mean, a.running_var, a.training,
+                                       a.momentum, a.eps));
 }
 
 Tensor body_group_norm(const args::group_norm& a) {
@@ -185,8 +199,10 @@ Tensor body_group_norm(const args::group_norm& a) {
   if (a.num_groups <= 0) failf("Expected num groups to be greater than 0, got {}", a.num_groups);
   SymInt n = input.size(0), c = input.size(1);
   if (mod(c, a.num_groups) != 0)
-    failf("Expected number of channels in input to be divisible by num_groups, but got input of shape {} and num_groups={}",
-          str(input.sizes()), a.num_groups);
+    failf(
+        "Expected number of channels in input to be divisible by num_groups, but got input of shape {} and "
+        "num_groups={}",
+        str(input.sizes()), a.num_groups);
   SymInt inner = 1;
   for (int64_t d = 2; d < input.dim(); ++d) inner *= input.size(d);
   return std::get<0>(native_group_norm(input, a.weight, a.bias, n, c, inner, a.num_groups, a.eps));
@@ -195,7 +211,8 @@ Tensor body_group_norm(const args::group_norm& a) {
 // A batch of one with as many channels as there are instances.
 Tensor body_instance_norm(const args::instance_norm& a) {
   const Tensor& input = a.input;
-  if (input.dim() < 2) failf("instance_norm: expected an input of at least 2 dimensions, got {}", str(input.sizes()));
+  if (input.dim() < 2)
+    failf("instance_norm: expected an input of at least 2 dimensions, got {}", str(input.sizes()));
   bool running = a.running_mean.defined() && a.running_var.defined();
   if (!a.use_input_stats && !running)
     fail("Expected running_mean and running_var to be defined when use_input_stats is false");
@@ -204,8 +221,8 @@ Tensor body_instance_norm(const args::instance_norm& a) {
   for (int64_t d = 2; d < input.dim(); ++d) flat.push_back(input.sizes()[d]);
   auto repeated = [&](const Tensor& t) { return t.defined() ? repeat(t, {b}) : Tensor(); };
   Tensor mean = repeated(a.running_mean), var = repeated(a.running_var);
-  Tensor y = batch_norm(reshape(input.contiguous(), flat), repeated(a.weight), repeated(a.bias), mean, var, a.use_input_stats,
-                        a.momentum, a.eps, a.cudnn_enabled);
+  Tensor y = batch_norm(reshape(input.contiguous(), flat), repeated(a.weight), repeated(a.bias), mean, var,
+                        a.use_input_stats, a.momentum, a.eps, a.cudnn_enabled);
   if (running && a.use_input_stats) {
     NoGrad no_grad;
     copy_(a.running_mean, tern::mean(view(mean, {b, c}), Ints(0)));
@@ -217,14 +234,16 @@ Tensor body_instance_norm(const args::instance_norm& a) {
 Tensor body_rms_norm(const args::rms_norm& a) {
   int64_t lead = a.input.dim() - static_cast<int64_t>(a.normalized_shape.size());
   bool fits = lead >= 0 && !a.normalized_shape.empty();
-  for (size_t d = 0; fits && d < a.normalized_shape.size(); ++d) fits = a.input.sizes()[lead + d] == a.normalized_shape[d];
+  for (size_t d = 0; fits && d < a.normalized_shape.size(); ++d)
+    fits = a.input.sizes()[lead + d] == a.normalized_shape[d];
   if (!fits) {
     std::string wanted = str(a.normalized_shape);
-    failf("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", wanted, wanted.substr(1),
-          str(a.input.sizes()));
+    failf("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", wanted,
+          wanted.substr(1), str(a.input.sizes()));
   }
   DType wide = compute_dtype(a.input.dtype());
-  double eps = a.eps.value_or(wide == kDouble ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon());
+  double eps = a.eps.value_or(wide == kDouble ? std::numeric_limits<double>::epsilon()
+                                              : std::numeric_limits<float>::epsilon());
   SmallVector<int64_t, 6> dims;
   for (int64_t d = lead; d < a.input.dim(); ++d) dims.push_back(d);
   Tensor x = wide == a.input.dtype() ? a.input : a.input.to(wide);

@@ -1,5 +1,5 @@
-// Gradients of the normalisations. Where they are to have a history themselves they are written in plain operators; else
-// the fused backward operator does it.
+// Gradients of the normalisations. Where they are to have a history themselves they are written in plain
+// operators; else the fused backward operator does it.
 #include "tern/ops/formulas.h"
 
 #include "tern/ops.h"
@@ -25,8 +25,9 @@ Tensor reciprocal_deviation(const Tensor& centred, Ints dims, double eps) {
 
 }  // namespace
 
-Grads layer_norm_grads(const Tensor& grad, const Tensor& input, Span<const SymInt> shape, const Tensor& saved_mean,
-                       const Tensor& saved_rstd, const Tensor& weight, const Tensor& bias, double eps, Span<const bool> mask) {
+Grads layer_norm_grads(const Tensor& grad, const Tensor& input, Span<const SymInt> shape,
+                       const Tensor& saved_mean, const Tensor& saved_rstd, const Tensor& weight,
+                       const Tensor& bias, double eps, Span<const bool> mask) {
   if (!with_history(grad, input, weight))
     return native_layer_norm_backward(grad, input, shape, saved_mean, saved_rstd, weight, bias, mask);
   int64_t lead = input.dim() - static_cast<int64_t>(shape.size());
@@ -36,14 +37,16 @@ Grads layer_norm_grads(const Tensor& grad, const Tensor& input, Span<const SymIn
   Tensor rstd = reciprocal_deviation(centred, inside, eps), n = centred * rstd;
   auto over_rows = [&](const Tensor& t) { return outside.empty() ? t : sum(t, Ints(outside)); };
   Grads result;
-  if (mask[0]) std::get<0>(result) = through_statistics(weight.defined() ? grad * weight : grad, n, rstd, inside);
+  if (mask[0])
+    std::get<0>(result) = through_statistics(weight.defined() ? grad * weight : grad, n, rstd, inside);
   if (mask[1]) std::get<1>(result) = over_rows(grad * n);
   if (mask[2]) std::get<2>(result) = over_rows(grad);
   return result;
 }
 
-Grads group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& saved_mean, const Tensor& saved_rstd,
-                       const Tensor& weight, SymInt N, SymInt C, SymInt HxW, int64_t group, double eps, Span<const bool> mask) {
+Grads group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& saved_mean,
+                       const Tensor& saved_rstd, const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
+                       int64_t group, double eps, Span<const bool> mask) {
   if (!with_history(grad, input, weight))
     return native_group_norm_backward(grad, input, saved_mean, saved_rstd, weight, N, C, HxW, group, mask);
   const int64_t inside[] = {2, 3}, per_channel[] = {0, 2};
@@ -63,11 +66,12 @@ Grads group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& sa
   return result;
 }
 
-Grads batch_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& weight, const Tensor& running_mean,
-                       const Tensor& running_var, const Tensor& save_mean, const Tensor& save_invstd, bool train, double eps,
-                       Span<const bool> mask) {
+Grads batch_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                       const Tensor& running_mean, const Tensor& running_var, const Tensor& save_mean,
+                       const Tensor& save_invstd, bool train, double eps, Span<const bool> mask) {
   if (!with_history(grad, input, weight))
-    return native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask);
+    return native_batch_norm_backward(grad, input, weight, running_mean, running_var, save_mean, save_invstd,
+                                      train, eps, mask);
   SmallVector<int64_t, 6> dims;
   Dims shape(input.dim(), 1);
   shape[1] = input.sizes()[1];

@@ -13,8 +13,10 @@ namespace {
 // The number of leading dims; throws PyTorch's messages.
 int64_t check_layer(const Tensor& input, Span<const SymInt> shape, const Tensor& weight, const Tensor& bias) {
   if (shape.empty())
-    fail("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-         "normalized_shape = []");
+    fail(
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but "
+        "got "
+        "normalized_shape = []");
   auto same = [&](const Tensor& t) {
     if (!t.defined()) return true;
     bool equal = t.dim() == static_cast<int64_t>(shape.size());
@@ -22,18 +24,22 @@ int64_t check_layer(const Tensor& input, Span<const SymInt> shape, const Tensor&
     return equal;
   };
   if (!same(weight))
-    failf("Expected weight to be of same shape as normalized_shape, but got weight of shape {} and normalized_shape = {}",
-          str(weight.sizes()), str(shape));
+    failf(
+        "Expected weight to be of same shape as normalized_shape, but got weight of shape {} and "
+        "normalized_shape = {}",
+        str(weight.sizes()), str(shape));
   if (!same(bias))
-    failf("Expected bias to be of same shape as normalized_shape, but got bias of shape {} and normalized_shape = {}",
-          str(bias.sizes()), str(shape));
+    failf(
+        "Expected bias to be of same shape as normalized_shape, but got bias of shape {} and "
+        "normalized_shape = {}",
+        str(bias.sizes()), str(shape));
   int64_t lead = input.dim() - static_cast<int64_t>(shape.size());
   bool fits = lead >= 0;
   for (size_t d = 0; fits && d < shape.size(); ++d) fits = input.sizes()[lead + d] == shape[d];
   if (!fits) {
     std::string wanted = str(shape);
-    failf("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", wanted, wanted.substr(1),
-          str(input.sizes()));
+    failf("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", wanted,
+          wanted.substr(1), str(input.sizes()));
   }
   return lead;
 }
@@ -52,7 +58,8 @@ Shapes shape_native_layer_norm(const args::native_layer_norm& a) {
   int64_t lead = check_layer(a.input, a.normalized_shape, a.weight, a.bias);
   Dims stats(a.input.sizes());
   for (int64_t d = lead; d < a.input.dim(); ++d) stats[d] = 1;
-  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, a.input.dtype()), Shape(stats, a.input.dtype())};
+  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, a.input.dtype()),
+          Shape(stats, a.input.dtype())};
 }
 void kernel_native_layer_norm(const args::native_layer_norm& a, Out out) {
   if (out[0].int_numel() == 0) return;
@@ -60,13 +67,15 @@ void kernel_native_layer_norm(const args::native_layer_norm& a, Out out) {
   DType type = common_type({a.input, a.weight, a.bias});
   DenseIn x(a.input, type), weight(a.weight, type), bias(a.bias, type);
   DenseOut y(out[0], type), mean(out[1], stats_type(type)), rstd(out[2], stats_type(type));
-  kernels::layer_norm(type, rows, n, x.data(), weight.data(), bias.data(), a.eps, y.data(), mean.data(), rstd.data());
+  kernels::layer_norm(type, rows, n, x.data(), weight.data(), bias.data(), a.eps, y.data(), mean.data(),
+                      rstd.data());
 }
 
 Shapes shape_native_layer_norm_backward(const args::native_layer_norm_backward& a) {
   check_layer(a.input, a.normalized_shape, a.weight, a.bias);
   DType d = a.weight.defined() ? a.weight.dtype() : a.input.dtype();
-  return {Shape(a.input.sizes(), a.input.dtype()), Shape(a.normalized_shape, d), Shape(a.normalized_shape, d)};
+  return {Shape(a.input.sizes(), a.input.dtype()), Shape(a.normalized_shape, d),
+          Shape(a.normalized_shape, d)};
 }
 void kernel_native_layer_norm_backward(const args::native_layer_norm_backward& a, Out out) {
   int64_t n = count(a.normalized_shape);
@@ -75,11 +84,12 @@ void kernel_native_layer_norm_backward(const args::native_layer_norm_backward& a
     return;
   }
   DType type = common_type({a.grad_out, a.input, a.weight});
-  DenseIn g(a.grad_out, type), x(a.input, type), mean(a.mean, stats_type(type)), rstd(a.rstd, stats_type(type)),
-      weight(a.weight, type);
+  DenseIn g(a.grad_out, type), x(a.input, type), mean(a.mean, stats_type(type)),
+      rstd(a.rstd, stats_type(type)), weight(a.weight, type);
   DenseOut gx(out[0], type), gw(out[1], type), gb(out[2], type);
-  kernels::layer_norm_backward(type, a.input.int_numel() / n, n, g.data(), x.data(), mean.data(), rstd.data(), weight.data(),
-                               gx.data_if(a.output_mask[0]), gw.data_if(a.output_mask[1]), gb.data_if(a.output_mask[2]));
+  kernels::layer_norm_backward(type, a.input.int_numel() / n, n, g.data(), x.data(), mean.data(), rstd.data(),
+                               weight.data(), gx.data_if(a.output_mask[0]), gw.data_if(a.output_mask[1]),
+                               gb.data_if(a.output_mask[2]));
 }
 
 Shapes shape_native_group_norm(const args::native_group_norm& a) {
@@ -87,19 +97,23 @@ Shapes shape_native_group_norm(const args::native_group_norm& a) {
   if (a.group <= 0) failf("Expected num groups to be greater than 0, got {}", a.group);
   for (const Tensor* t : {&a.weight, &a.bias})
     if (t->defined() && (t->dim() != 1 || t->numel() != a.C))
-      failf("Expected {} to be a vector of size equal to the number of channels in input, but got {} of shape {} and input of "
-            "shape {}",
-            t == &a.weight ? "weight" : "bias", t == &a.weight ? "weight" : "bias", str(t->sizes()), str(a.input.sizes()));
+      failf(
+          "Expected {} to be a vector of size equal to the number of channels in input, but got {} of shape "
+          "{} and input of "
+          "shape {}",
+          t == &a.weight ? "weight" : "bias", t == &a.weight ? "weight" : "bias", str(t->sizes()),
+          str(a.input.sizes()));
   Dims stats{a.N, SymInt(a.group)};
-  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, a.input.dtype()), Shape(stats, a.input.dtype())};
+  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, a.input.dtype()),
+          Shape(stats, a.input.dtype())};
 }
 void kernel_native_group_norm(const args::native_group_norm& a, Out out) {
   if (out[0].int_numel() == 0) return;
   DType type = common_type({a.input, a.weight, a.bias});
   DenseIn x(a.input, type), weight(a.weight, type), bias(a.bias, type);
   DenseOut y(out[0], type), mean(out[1], stats_type(type)), rstd(out[2], stats_type(type));
-  kernels::group_norm(type, a.N.as_int(), a.C.as_int(), a.HxW.as_int(), a.group, x.data(), weight.data(), bias.data(), a.eps,
-                      y.data(), mean.data(), rstd.data());
+  kernels::group_norm(type, a.N.as_int(), a.C.as_int(), a.HxW.as_int(), a.group, x.data(), weight.data(),
+                      bias.data(), a.eps, y.data(), mean.data(), rstd.data());
 }
 
 Shapes shape_native_group_norm_backward(const args::native_group_norm_backward& a) {
@@ -112,12 +126,12 @@ void kernel_native_group_norm_backward(const args::native_group_norm_backward& a
     return;
   }
   DType type = common_type({a.grad_out, a.input, a.weight});
-  DenseIn g(a.grad_out, type), x(a.input, type), mean(a.mean, stats_type(type)), rstd(a.rstd, stats_type(type)),
-      weight(a.weight, type);
+  DenseIn g(a.grad_out, type), x(a.input, type), mean(a.mean, stats_type(type)),
+      rstd(a.rstd, stats_type(type)), weight(a.weight, type);
   DenseOut gx(out[0], type), gw(out[1], type), gb(out[2], type);
-  kernels::group_norm_backward(type, a.N.as_int(), a.C.as_int(), a.HxW.as_int(), a.group, g.data(), x.data(), mean.data(),
-                               rstd.data(), weight.data(), gx.data_if(a.output_mask[0]), gw.data_if(a.output_mask[1]),
-                               gb.data_if(a.output_mask[2]));
+  kernels::group_norm_backward(type, a.N.as_int(), a.C.as_int(), a.HxW.as_int(), a.group, g.data(), x.data(),
+                               mean.data(), rstd.data(), weight.data(), gx.data_if(a.output_mask[0]),
+                               gw.data_if(a.output_mask[1]), gb.data_if(a.output_mask[2]));
 }
 
 }  // namespace tern

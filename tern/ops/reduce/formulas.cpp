@@ -21,8 +21,10 @@ uint64_t dim_mask(Ints dims, int64_t ndim) {
 Dims reduced_sizes(Span<const SymInt> sizes, uint64_t mask, bool keepdim) {
   Dims result;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (!(mask >> d & 1)) result.push_back(sizes[d]);
-    else if (keepdim) result.push_back(1);
+    if (!(mask >> d & 1))
+      result.push_back(sizes[d]);
+    else if (keepdim)
+      result.push_back(1);
   }
   return result;
 }
@@ -48,13 +50,15 @@ Tensor spread(const Tensor& t, Span<const SymInt> sizes, Ints dims, bool keepdim
   return expand(restore_dims(t, dims, static_cast<int64_t>(sizes.size()), keepdim), sizes);
 }
 
-Tensor share_among_equals(const Tensor& grad, const Tensor& self, const Tensor& result, Ints dims, bool keepdim) {
+Tensor share_among_equals(const Tensor& grad, const Tensor& self, const Tensor& result, Ints dims,
+                          bool keepdim) {
   Tensor extreme = restore_dims(result, dims, self.dim(), keepdim);
   Tensor equals = (self == extreme).to(grad.dtype());
   return equals * (restore_dims(grad, dims, self.dim(), keepdim) / sum(equals, dims, true));
 }
 
-Tensor put_selected(const Tensor& grad, int64_t dim, const Tensor& indices, Span<const SymInt> sizes, bool keepdim) {
+Tensor put_selected(const Tensor& grad, int64_t dim, const Tensor& indices, Span<const SymInt> sizes,
+                    bool keepdim) {
   bool restore = !keepdim && !sizes.empty();
   Tensor values = restore ? unsqueeze(grad, dim) : grad, places = restore ? unsqueeze(indices, dim) : indices;
   return scatter(new_zeros(grad, sizes), dim, places, values);
@@ -80,7 +84,8 @@ Tensor prod_backward(const Tensor& grad, const Tensor& self) {
   return view(prod_backward(grad, reshape(self, {-1}), 0, false), self.sizes());
 }
 
-Tensor var_backward(const Tensor& grad, const Tensor& self, Ints dims, std::optional<Scalar> correction, bool keepdim) {
+Tensor var_backward(const Tensor& grad, const Tensor& self, Ints dims, std::optional<Scalar> correction,
+                    bool keepdim) {
   SymInt count = reduced_count(self.sizes(), dims);
   Tensor centred = self - mean(self, dims, true);
   Tensor outside = restore_dims(grad, dims, self.dim(), keepdim);
@@ -99,7 +104,8 @@ Tensor norm_backward(const Tensor& grad, const Tensor& self, const Scalar& p, co
                      bool keepdim) {
   double order = p.to_double();
   if (order == 0) return zeros_like(self);
-  Tensor outside = restore_dims(grad, dims, self.dim(), keepdim), norms = restore_dims(result, dims, self.dim(), keepdim);
+  Tensor outside = restore_dims(grad, dims, self.dim(), keepdim),
+         norms = restore_dims(result, dims, self.dim(), keepdim);
   if (order == 1) return sgn(self) * outside;
   if (order == 2) return outside * where(norms == 0, 0, self / norms);
   if (std::isinf(order)) {
@@ -125,10 +131,27 @@ Tensor reversed_cumsum(const Tensor& t, int64_t dim) {
   return t.dim() == 0 ? t : flip(cumsum(flip(t, dim), dim), dim);
 }
 
+// One element at a time, in products alone: right for zeros in every order of derivative, and quadratic.
+static Tensor cumprod_backward_with_history(const Tensor& grad, const Tensor& self, int64_t dim) {
+  int64_t n = self.sizes()[dim].guard_int();
+  std::vector<Tensor> parts;
+  for (int64_t k = 0; k < n; ++k) {
+    Dims one(self.sizes());
+    one[dim] = 1;
+    Tensor before = k ? prod(narrow(self, dim, 0, k), dim, true) : new_ones(self, one);
+    Tensor through =
+        k + 1 < n ? cat({before, before * cumprod(narrow(self, dim, k + 1, n - k - 1), dim)}, dim) : before;
+    parts.push_back(sum(narrow(grad, dim, k, n - k) * conj(through), dim, true));
+  }
+  return n ? cat(parts, dim) : zeros_like(self);
+}
+
 // Before the first zero: what follows, divided by the element. At it: the same with the zero taken as one.
 // Behind it every product has a zero.
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& result) {
   if (self.dim() == 0) return clone(grad);
+  if (thread_state.grad_enabled && (grad.requires_grad() || self.requires_grad()))
+    return cumprod_backward_with_history(grad, self, wrap_dim(dim, self.dim()));
   Tensor zero = self == 0, zeros_so_far = cumsum(zero, dim);
   Tensor first = logical_and(zero, zeros_so_far == 1);
   Tensor plain = reversed_cumsum(grad * conj(result), dim) / conj(where(zero, 1, self));

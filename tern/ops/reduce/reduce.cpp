@@ -1,4 +1,5 @@
-// Shape rules and kernels of the reductions: which dims go, the type that is added up in, and the call of the loop.
+// Shape rules and kernels of the reductions: which dims go, the type that is added up in, and the call of the
+// loop.
 #include <cmath>
 
 #include "tern/base/format.h"
@@ -25,8 +26,10 @@ Tensor cast_input(const Tensor& self, DType dtype) {
   return t;
 }
 
-void run(Reduction op, const Tensor& self, uint64_t mask, const Tensor& out, double p = 0, const Tensor& mean = {}) {
+void run(Reduction op, const Tensor& self, Ints dims, const Tensor& out, double p = 0,
+         const Tensor& mean = {}) {
   if (out.int_numel() == 0) return;
+  uint64_t mask = dim_mask(dims, self.dim());
   SmallVector<int64_t, 6> strides(self.dim(), 0);
   bool keepdim = out.dim() == self.dim();
   for (int64_t d = 0, k = 0; d < self.dim(); ++d) {
@@ -34,13 +37,10 @@ void run(Reduction op, const Tensor& self, uint64_t mask, const Tensor& out, dou
     if (!goes) strides[d] = out.int_strides()[keepdim ? d : k];
     k += keepdim || !goes;
   }
-  kernels::ReduceShape shape{static_cast<int>(self.dim()), self.int_sizes(), self.int_strides(), strides.data(), mask};
+  kernels::ReduceShape shape{static_cast<int>(self.dim()), self.int_sizes(), self.int_strides(),
+                             strides.data(), mask};
   kernels::reduce(op, shape, self.dtype(), self.data(), out.dtype(), out.data(), p,
                   mean.defined() ? mean.data() : nullptr);
-}
-
-void run(Reduction op, const Tensor& self, Ints dims, const Tensor& out, double p = 0, const Tensor& mean = {}) {
-  run(op, self, dim_mask(dims, self.dim()), out, p, mean);
 }
 
 DType sum_type(const Tensor& self, std::optional<DType> dtype) {
@@ -51,10 +51,14 @@ DType mean_type(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
   if (!is_floating(d) && !is_complex(d)) {
     if (dtype)
-      failf("mean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {}",
-            script_name(d));
-    failf("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+      failf(
+          "mean(): could not infer output dtype. Optional dtype must be either a floating point or complex "
+          "dtype. Got: {}",
           script_name(d));
+    failf(
+        "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+        "Got: {}",
+        script_name(d));
   }
   return d;
 }
@@ -69,7 +73,8 @@ void check_not_empty(const char* name, const Tensor& self, Ints dims) {
   if (self.numel().is_symbolic() || self.numel().as_int() != 0) return;
   if (dims.empty())
     failf(ErrorKind::index,
-          "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+          "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+          "with the 'dim' argument.",
           name);
   for (int64_t d : dims)
     if (self.dim() && self.sizes()[wrap_dim(d, self.dim())] == 0)
@@ -77,7 +82,8 @@ void check_not_empty(const char* name, const Tensor& self, Ints dims) {
 }
 
 Shapes extreme(const char* name, const Tensor& self, Ints dims, bool keepdim, DType dtype) {
-  if (self.is_complex()) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name, script_name(self.dtype()));
+  if (self.is_complex())
+    failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name, script_name(self.dtype()));
   check_not_empty(name, self, dims);
   return {reduced(self, dims, keepdim, dtype)};
 }
@@ -98,7 +104,9 @@ void truth(Reduction op, const Tensor& self, Ints dims, const Tensor& out) {
   copy_elements(answer, out);
 }
 
-double correction_of(const std::optional<Scalar>& correction) { return correction ? correction->to_double() : 1; }
+double correction_of(const std::optional<Scalar>& correction) {
+  return correction ? correction->to_double() : 1;
+}
 
 Shape moment(const char* name, const Tensor& self, Ints dims, bool keepdim) {
   if (!self.is_floating_point() && !self.is_complex())
@@ -118,9 +126,11 @@ void moments(Reduction both, Reduction one, const Tensor& self, Ints dims, doubl
   run(Reduction::mean, self, dims, out[1]);
 }
 
-Shapes norm_shape(const char* name, const Tensor& self, const Scalar& p, Ints dims, bool keepdim, std::optional<DType> dtype) {
+Shapes norm_shape(const char* name, const Tensor& self, const Scalar& p, Ints dims, bool keepdim,
+                  std::optional<DType> dtype) {
   if (!self.is_floating_point() && !self.is_complex())
-    failf("{}: Expected a floating point or complex tensor as input. Got {}", name, script_name(self.dtype()));
+    failf("{}: Expected a floating point or complex tensor as input. Got {}", name,
+          script_name(self.dtype()));
   if (dtype && !is_floating(*dtype) && !is_complex(*dtype))
     failf("{}: dtype should be floating point or complex, but got {}", name, script_name(*dtype));
   double order = p.to_double();
@@ -128,12 +138,16 @@ Shapes norm_shape(const char* name, const Tensor& self, const Scalar& p, Ints di
     uint64_t mask = dim_mask(dims, self.dim());
     for (int64_t d = 0; d < self.dim(); ++d)
       if ((mask >> d & 1) && self.sizes()[d].is_int() && self.sizes()[d].as_int() == 0)
-        failf("{} cannot compute the {} norm on an empty tensor because the operation does not have an identity", name, p.str());
+        failf(
+            "{} cannot compute the {} norm on an empty tensor because the operation does not have an "
+            "identity",
+            name, p.str());
   }
   return {reduced(self, dims, keepdim, to_real(dtype.value_or(self.dtype())))};
 }
 
-void norm_into(const Tensor& self, const Scalar& p, Ints dims, std::optional<DType> dtype, const Tensor& out) {
+void norm_into(const Tensor& self, const Scalar& p, Ints dims, std::optional<DType> dtype,
+               const Tensor& out) {
   run(Reduction::norm, dtype ? cast_input(self, *dtype) : self, dims, out, p.to_double());
 }
 
@@ -142,8 +156,9 @@ void check_scan(const Tensor& self, int64_t dim) { wrap_dim(dim, self.dim()); }
 void run_scan(kernels::Scan op, const Tensor& self, int64_t dim, const Tensor& out) {
   if (out.int_numel() == 0) return;
   if (self.dim() == 0) return copy_elements(self, out);
-  kernels::scan(op, static_cast<int>(self.dim()), self.int_sizes(), static_cast<int>(wrap_dim(dim, self.dim())), self.dtype(),
-                self.data(), self.int_strides(), out.dtype(), out.data(), out.int_strides());
+  kernels::scan(op, static_cast<int>(self.dim()), self.int_sizes(),
+                static_cast<int>(wrap_dim(dim, self.dim())), self.dtype(), self.data(), self.int_strides(),
+                out.dtype(), out.data(), out.int_strides());
 }
 
 }  // namespace
@@ -158,14 +173,20 @@ void kernel_sum_dim_IntList(const args::sum_dim_IntList& a, Out out) {
 }
 Shapes shape_mean(const args::mean& a) { return {reduced(a.self, {}, false, mean_type(a.self, a.dtype))}; }
 void kernel_mean(const args::mean& a, Out out) { add_up(Reduction::mean, a.self, {}, a.dtype, out[0]); }
-Shapes shape_mean_dim(const args::mean_dim& a) { return {reduced(a.self, a.dim, a.keepdim, mean_type(a.self, a.dtype))}; }
-void kernel_mean_dim(const args::mean_dim& a, Out out) { add_up(Reduction::mean, a.self, a.dim, a.dtype, out[0]); }
+Shapes shape_mean_dim(const args::mean_dim& a) {
+  return {reduced(a.self, a.dim, a.keepdim, mean_type(a.self, a.dtype))};
+}
+void kernel_mean_dim(const args::mean_dim& a, Out out) {
+  add_up(Reduction::mean, a.self, a.dim, a.dtype, out[0]);
+}
 Shapes shape_prod(const args::prod& a) { return {reduced(a.self, {}, false, sum_type(a.self, a.dtype))}; }
 void kernel_prod(const args::prod& a, Out out) { add_up(Reduction::prod, a.self, {}, a.dtype, out[0]); }
 Shapes shape_prod_dim_int(const args::prod_dim_int& a) {
   return {reduced(a.self, a.dim, a.keepdim, sum_type(a.self, a.dtype))};
 }
-void kernel_prod_dim_int(const args::prod_dim_int& a, Out out) { add_up(Reduction::prod, a.self, a.dim, a.dtype, out[0]); }
+void kernel_prod_dim_int(const args::prod_dim_int& a, Out out) {
+  add_up(Reduction::prod, a.self, a.dim, a.dtype, out[0]);
+}
 
 Shapes shape_amax(const args::amax& a) { return extreme("amax", a.self, a.dim, a.keepdim, a.self.dtype()); }
 void kernel_amax(const args::amax& a, Out out) { run(Reduction::amax, a.self, a.dim, out[0]); }
@@ -193,24 +214,38 @@ void kernel_min_dim(const args::min_dim& a, Out out) {
   run(Reduction::amin, a.self, a.dim, out[0]);
   run(Reduction::argmin, a.self, a.dim, out[1]);
 }
-Shapes shape_argmax(const args::argmax& a) { return extreme("argmax", a.self, dims_of(a.dim), a.keepdim, kLong); }
+Shapes shape_argmax(const args::argmax& a) {
+  return extreme("argmax", a.self, dims_of(a.dim), a.keepdim, kLong);
+}
 void kernel_argmax(const args::argmax& a, Out out) { run(Reduction::argmax, a.self, dims_of(a.dim), out[0]); }
-Shapes shape_argmin(const args::argmin& a) { return extreme("argmin", a.self, dims_of(a.dim), a.keepdim, kLong); }
+Shapes shape_argmin(const args::argmin& a) {
+  return extreme("argmin", a.self, dims_of(a.dim), a.keepdim, kLong);
+}
 void kernel_argmin(const args::argmin& a, Out out) { run(Reduction::argmin, a.self, dims_of(a.dim), out[0]); }
 
 Shapes shape_any(const args::any& a) { return {reduced(a.self, {}, false, truth_type(a.self))}; }
 void kernel_any(const args::any& a, Out out) { truth(Reduction::any, a.self, {}, out[0]); }
-Shapes shape_any_dim(const args::any_dim& a) { return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))}; }
+Shapes shape_any_dim(const args::any_dim& a) {
+  return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
+}
 void kernel_any_dim(const args::any_dim& a, Out out) { truth(Reduction::any, a.self, a.dim, out[0]); }
-Shapes shape_any_dims(const args::any_dims& a) { return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))}; }
+Shapes shape_any_dims(const args::any_dims& a) {
+  return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
+}
 void kernel_any_dims(const args::any_dims& a, Out out) { truth(Reduction::any, a.self, a.dim, out[0]); }
 Shapes shape_all(const args::all& a) { return {reduced(a.self, {}, false, truth_type(a.self))}; }
 void kernel_all(const args::all& a, Out out) { truth(Reduction::all, a.self, {}, out[0]); }
-Shapes shape_all_dim(const args::all_dim& a) { return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))}; }
+Shapes shape_all_dim(const args::all_dim& a) {
+  return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
+}
 void kernel_all_dim(const args::all_dim& a, Out out) { truth(Reduction::all, a.self, a.dim, out[0]); }
-Shapes shape_all_dims(const args::all_dims& a) { return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))}; }
+Shapes shape_all_dims(const args::all_dims& a) {
+  return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
+}
 void kernel_all_dims(const args::all_dims& a, Out out) { truth(Reduction::all, a.self, a.dim, out[0]); }
-Shapes shape_count_nonzero(const args::count_nonzero& a) { return {reduced(a.self, dims_of(a.dim), false, kLong)}; }
+Shapes shape_count_nonzero(const args::count_nonzero& a) {
+  return {reduced(a.self, dims_of(a.dim), false, kLong)};
+}
 void kernel_count_nonzero(const args::count_nonzero& a, Out out) {
   run(Reduction::count_nonzero, a.self, dims_of(a.dim), out[0]);
 }
@@ -221,11 +256,15 @@ void kernel_count_nonzero_dim_IntList(const args::count_nonzero_dim_IntList& a, 
   run(Reduction::count_nonzero, a.self, a.dim, out[0]);
 }
 
-Shapes shape_var_correction(const args::var_correction& a) { return {moment("var", a.self, a.dim, a.keepdim)}; }
+Shapes shape_var_correction(const args::var_correction& a) {
+  return {moment("var", a.self, a.dim, a.keepdim)};
+}
 void kernel_var_correction(const args::var_correction& a, Out out) {
   run(Reduction::var, a.self, a.dim, out[0], correction_of(a.correction));
 }
-Shapes shape_std_correction(const args::std_correction& a) { return {moment("std", a.self, a.dim, a.keepdim)}; }
+Shapes shape_std_correction(const args::std_correction& a) {
+  return {moment("std", a.self, a.dim, a.keepdim)};
+}
 void kernel_std_correction(const args::std_correction& a, Out out) {
   run(Reduction::std_, a.self, a.dim, out[0], correction_of(a.correction));
 }
@@ -248,7 +287,9 @@ Shapes shape_linalg_vector_norm(const args::linalg_vector_norm& a) {
 void kernel_linalg_vector_norm(const args::linalg_vector_norm& a, Out out) {
   norm_into(a.self, a.ord, a.dim, a.dtype, out[0]);
 }
-Shapes shape_norm_Scalar(const args::norm_Scalar& a) { return norm_shape("norm", a.self, a.p, {}, false, {}); }
+Shapes shape_norm_Scalar(const args::norm_Scalar& a) {
+  return norm_shape("norm", a.self, a.p, {}, false, {});
+}
 void kernel_norm_Scalar(const args::norm_Scalar& a, Out out) { norm_into(a.self, a.p, {}, {}, out[0]); }
 Shapes shape_norm_ScalarOpt_dim(const args::norm_ScalarOpt_dim& a) {
   return norm_shape("norm", a.self, a.p.value_or(2), a.dim, a.keepdim, {});
@@ -293,7 +334,8 @@ void kernel_cumprod(const args::cumprod& a, Out out) {
 Shapes shape_logcumsumexp(const args::logcumsumexp& a) {
   check_scan(a.self, a.dim);
   if (!a.self.is_floating_point())
-    failf(ErrorKind::not_supported, "\"logcumsumexp_out_cpu\" not implemented for '{}'", script_name(a.self.dtype()));
+    failf(ErrorKind::not_supported, "\"logcumsumexp_out_cpu\" not implemented for '{}'",
+          script_name(a.self.dtype()));
   return {like(a.self)};
 }
 void kernel_logcumsumexp(const args::logcumsumexp& a, Out out) {

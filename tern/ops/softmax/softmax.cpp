@@ -1,7 +1,7 @@
 // Softmax: the middle dimension of [outer, n, inner], in the input's type or in float32 for narrow floats.
+#include "tern/kernels/softmax.h"
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
-#include "tern/kernels/softmax.h"
 #include "tern/ops.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/softmax.args.h"
@@ -42,7 +42,9 @@ void forward(bool log, const Tensor& self, int64_t dim, const Tensor& out) {
 }
 
 Shapes backward_shape(const Tensor& grad, const Tensor& output, DType dtype) {
-  if (grad.dim() != output.dim()) failf("grad_output and output of softmax must have the same size, got {} and {}", str(grad.sizes()), str(output.sizes()));
+  if (grad.dim() != output.dim())
+    failf("grad_output and output of softmax must have the same size, got {} and {}", str(grad.sizes()),
+          str(output.sizes()));
   return {Shape(output.sizes(), dtype)};
 }
 
@@ -50,7 +52,8 @@ void backward(bool log, const Tensor& grad, const Tensor& output, int64_t dim, c
   if (out.int_numel() == 0) return;
   Middle m(output, dim);
   Tensor y = dense(output, output.dtype()), g = dense(grad, output.dtype());
-  kernels::softmax_backward(log, y.dtype(), g.data(), y.data(), out.dtype(), out.data(), m.outer, m.n, m.inner);
+  kernels::softmax_backward(log, y.dtype(), g.data(), y.data(), out.dtype(), out.data(), m.outer, m.n,
+                            m.inner);
 }
 
 }  // namespace
@@ -92,8 +95,10 @@ Tensor body__log_softmax_backward_data(const args::_log_softmax_backward_data& a
 }
 
 // Of y·(g - Σ g·y) with respect to y, for the gradient `grad` of it.
-Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output, int64_t dim) {
-  return grad * grad_output - sum(output * grad_output, dim, true) * grad - grad_output * sum(grad * output, dim, true);
+Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& output,
+                               int64_t dim) {
+  return grad * grad_output - sum(output * grad_output, dim, true) * grad -
+         grad_output * sum(grad * output, dim, true);
 }
 
 }  // namespace tern

@@ -1,0 +1,38 @@
+// The TorchScript language: source text → compiled functions and classes.
+//   auto unit = script::compile(R"(
+//     def f(x: Tensor, n: int = 2) -> Tensor:
+//       for i in range(n):
+//         x = x * 2
+//       return x
+//   )");
+//   Tensor y = unit->find_function("f")->call({x}).tensor();
+#pragma once
+#include "tern/script/unit.h"
+
+namespace tern::script {
+
+struct CompileOptions {
+  std::string name = "<script>";  // in messages and origins
+  std::string qualifier = "";     // in front of what is defined: "__torch__"
+  bool known_operators_only = true;
+};
+
+// Throws Error(value) with the message, the place (name:line:column), the line and a caret.
+std::shared_ptr<Unit> compile(std::string_view source, const CompileOptions& options = {});
+// The first function of the source; keeps its unit alive.
+std::shared_ptr<Function> compile_function(std::string_view source, const CompileOptions& options = {});
+
+// ---- back to source, as PyTorch writes it into archives ----
+
+// Constants that are tensors become CONSTANTS.cN; they are collected here.
+struct ConstantTable {
+  std::vector<tern::Value> items;
+  size_t add(const tern::Value& value);  // the same tensor is kept once
+};
+// A function or method with all it says about types.
+std::string print_source(const Function& function, ConstantTable& constants);
+std::string print_source(const ClassType& type, ConstantTable& constants);
+// A graph alone, as a function of that name.
+std::string print_source(const ir::Graph& graph, std::string_view name, ConstantTable& constants);
+
+}  // namespace tern::script

@@ -1,0 +1,405 @@
+// Functions and classes: signatures from annotations, attributes from class bodies, and the run over a function's body.
+#include "tern/script/compiler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tern/base/format.h"
+#include "tern/ir/verify.h"
+
+namespace tern::script {
+namespace {
+
+using ir::Type;
+using ir::TypeKind;
+
+std::string_view before_last_dot(std::string_view name) {
+  size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::string dotted(const Expr& e) {
+  if (e.kind == ExprKind::name) return e.text;
+  if (e.kind == ExprKind::attribute) {
+    std::string base = dotted(*e.items[0]);
+    return base.empty() ? base : base + "." + e.text;
+  }
+  return {};
+}
+
+// Defaults and class constants: literals only.
+std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
+  switch (e.kind) {
+    case ExprKind::constant: return e.value;
+    case ExprKind::name:
+      if (e.text == "inf") return tern::Value(double(INFINITY));
+      if (e.text == "nan") return tern::Value(double(NAN));
+      return std::nullopt;
+    case ExprKind::unary: {
+      std::optional<tern::Value> v = literal(unit, *e.items[0]);
+      if (!v || e.text != "-") return e.text == "+" ? v : std::nullopt;
+      if (v->is_int()) return v->to_int() == INT64_MIN ? *v : tern::Value(-v->to_int());
+      if (v->is_float()) return tern::Value(-v->to_double());
+      if (v->is_complex()) return tern::Value(-v->scalar().to_complex());
+      return std::nullopt;
+    }
+    case ExprKind::list:
+    case ExprKind::tuple: {
+      std::vector<tern::Value> items;
+      for (const ExprPtr& i : e.items) {
+        std::optional<tern::Value> v = literal(unit, *i);
+        if (!v) return std::nullopt;
+        items.push_back(*v);
+      }
+      return e.kind == ExprKind::list ? tern::Value::list(std::move(items)) : tern::Value::tuple(std::move(items));
+    }
+    case ExprKind::dict: {
+      tern::Value d = tern::Value::dict();
+      for (size_t i = 0; i < e.items.size(); i += 2) {
+        std::optional<tern::Value> k = literal(unit, *e.items[i]), v = literal(unit, *e.items[i + 1]);
+        if (!k || !v) return std::nullopt;
+        d.entries().emplace_back(*k, *v);
+      }
+      return d;
+    }
+    case ExprKind::attribute: {
+      std::string path = dotted(e);
+      if (path.starts_with("CONSTANTS.c")) {
+        std::string digits = path.substr(11);
+        if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+        size_t i = std::stoul(digits);
+        if (i < unit.constants.size()) return unit.constants[i];
+      }
+      if (path.starts_with("torch."))
+        if (std::optional<DType> d = parse_dtype(path.substr(6))) return tern::Value(*d);
+      if (path == "math.inf" || path == "torch.inf") return tern::Value(double(INFINITY));
+      if (path == "math.pi" || path == "torch.pi") return tern::Value(3.14159265358979323846);
+      return std::nullopt;
+    }
+    case ExprKind::call: {
+      std::string path = dotted(*e.items[0]);
+      if (path == "annotate" && e.items.size() == 3) return literal(unit, *e.items[2]);
+      if (path == "torch.device" && e.items.size() == 2 && e.items[1]->value.is_string())
+        if (std::optional<Device> d = Device::parse(e.items[1]->value.string())) return tern::Value(*d);
+      if (path == "float" && e.items.size() == 2 && e.items[1]->value.is_string()) {
+        const std::string& t = e.items[1]->value.string();
+        if (t == "inf") return tern::Value(double(INFINITY));
+        if (t == "-inf") return tern::Value(-double(INFINITY));
+        if (t == "nan") return tern::Value(double(NAN));
+      }
+      return std::nullopt;
+    }
+    default: return std::nullopt;
+  }
+}
+
+tern::Value fit_literal(tern::Value v, const Type* type) {
+  if (type->is(TypeKind::optional)) type = v.is_none() ? type : type->element();
+  if (type->is(TypeKind::float_) && v.is_int()) return tern::Value(v.to_double());
+  if (type->is(TypeKind::list) && v.is_list()) {
+    for (tern::Value& item : v.items()) item = fit_literal(item, type->element());
+    v.set_element_type(type->element());
+  }
+  return v;
+}
+
+// Unused results of prim::If and unused carried values of prim::Loop, and what only they needed.
+void prune(ir::Block& block) {
+  for (ir::Node* n = block.last(); n != &block.return_node();) {
+    ir::Node& node = *n;
+    n = node.prev();
+    if (node.is("prim::If")) {
+      for (size_t i = node.num_outputs(); i-- > 0;) {
+        if (node.output(i).has_uses()) continue;
+        node.remove_output(i);
+        for (ir::Block* b : node.blocks()) b->return_node().remove_input(i);
+      }
+    } else if (node.is("prim::Loop")) {
+      ir::Block& body = *node.blocks()[0];
+      for (size_t i = node.num_outputs(); i-- > 0;) {
+        if (node.output(i).has_uses()) continue;
+        ir::Value& p = body.param(i + 1);
+        const ir::Operand& back = body.returns()[i + 1];
+        bool only_itself = !p.has_uses() || (p.num_uses() == 1 && back.is_value() && &back.value() == &p);
+        if (!only_itself) continue;
+        node.remove_output(i);
+        body.return_node().remove_input(i + 1);
+        body.remove_param(i + 1);
+        node.remove_input(i + 2);
+      }
+    }
+    for (ir::Block* b : node.blocks()) prune(*b);
+    bool used = false;
+    for (ir::Value* v : node.outputs()) used = used || v->has_uses();
+    if (used) continue;
+    bool removable = node.is("prim::Uninitialized") || node.is("prim::unchecked_cast") || node.is("prim::GetAttr") || node.is("prim::TupleUnpack") ||
+                     node.is("prim::TupleIndex") || node.is("aten::__is__") || node.is("aten::__isnot__") || node.is("aten::__not__") ||
+                     node.is("aten::IntImplicit") || node.is("aten::FloatImplicit") || node.is("aten::ScalarImplicit") ||
+                     node.is("prim::ListConstruct") || node.is("prim::TupleConstruct");
+    if (node.is("prim::If")) removable = node.blocks()[0]->empty() && node.blocks()[1]->empty();
+    if (removable) node.graph().erase(node);
+  }
+}
+
+}  // namespace
+
+Compiler::Compiler(Unit& unit, Function& function)
+    : unit_(unit),
+      function_(function),
+      file_(function.file_),
+      def_(*function.def_),
+      source_(*function.file_->source),
+      qualifier_(before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())) {
+  line_starts_.push_back(0);
+  for (size_t i = 0; i < source_.text.size(); ++i)
+    if (source_.text[i] == '\n') line_starts_.push_back(static_cast<uint32_t>(i + 1));
+}
+
+const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::string_view qualifier, const Expr& e) {
+  auto inner = [&](const Expr& x) { return resolve_type(unit, source, qualifier, x); };
+  if (e.kind == ExprKind::constant) {
+    if (e.value.is_none()) return Type::none();
+    if (e.value.is_string()) {
+      auto quoted = std::make_shared<Source>();
+      quoted->text = e.value.string();
+      quoted->name = source.name;
+      ExprPtr parsed = parse_expression(quoted);
+      return resolve_type(unit, *quoted, qualifier, *parsed);
+    }
+  }
+  if (e.kind == ExprKind::binary && e.text == "|") {
+    const Type *a = inner(*e.items[0]), *b = inner(*e.items[1]);
+    if (a->is(TypeKind::none)) return Type::optional(b);
+    if (b->is(TypeKind::none)) return Type::optional(a);
+    const Type* both[] = {a, b};
+    return Type::union_of(both);
+  }
+  if (e.kind == ExprKind::tuple) {
+    std::vector<const Type*> items;
+    for (const ExprPtr& i : e.items) items.push_back(inner(*i));
+    return Type::tuple(items);
+  }
+  if (e.kind == ExprKind::subscript) {
+    std::string head = dotted(*e.items[0]);
+    head = head.substr(head.rfind('.') == std::string::npos ? 0 : head.rfind('.') + 1);
+    std::vector<const Expr*> parts;
+    for (size_t i = 1; i < e.items.size(); ++i) parts.push_back(e.items[i].get());
+    if (parts.size() == 1 && parts[0]->kind == ExprKind::tuple && (head == "Tuple" || head == "tuple" || head == "Dict" || head == "Union")) {
+      const Expr* only = parts[0];
+      parts.clear();
+      for (const ExprPtr& i : only->items) parts.push_back(i.get());
+    }
+    auto need = [&](size_t n) {
+      if (parts.size() != n) fail_at(source, e.at, fmt::format("{} takes {} types", head, n));
+    };
+    if (head == "List" || head == "list" || head == "Sequence") return need(1), Type::list(inner(*parts[0]));
+    if (head == "Optional") return need(1), Type::optional(inner(*parts[0]));
+    if (head == "Final") return need(1), inner(*parts[0]);
+    if (head == "Future" || head == "Await") return need(1), Type::future(inner(*parts[0]));
+    if (head == "Dict" || head == "dict") return need(2), Type::dict(inner(*parts[0]), inner(*parts[1]));
+    std::vector<const Type*> items;
+    for (const Expr* p : parts) items.push_back(inner(*p));
+    if (head == "Tuple" || head == "tuple") return Type::tuple(items);
+    if (head == "Union") {
+      std::vector<const Type*> rest;
+      bool none = false;
+      for (const Type* t : items) {
+        if (t->is(TypeKind::none)) none = true;
+        else rest.push_back(t);
+      }
+      if (rest.size() == 1) return none ? Type::optional(rest[0]) : rest[0];
+      return Type::union_of(items);
+    }
+    fail_at(source, e.at, fmt::format("unknown type constructor {}", head));
+  }
+  std::string path = dotted(e);
+  if (path.empty()) fail_at(source, e.at, "this is not a type");
+  static const std::unordered_map<std::string, const Type*> names = {
+      {"Tensor", Type::tensor()}, {"torch.Tensor", Type::tensor()}, {"int", Type::integer()}, {"float", Type::floating()}, {"bool", Type::boolean()},
+      {"complex", Type::complex()}, {"str", Type::string()}, {"None", Type::none()}, {"NoneType", Type::none()}, {"Device", Type::device_type()},
+      {"torch.device", Type::device_type()}, {"number", Type::number()}, {"Any", Type::any()}, {"typing.Any", Type::any()}, {"Generator", Type::generator()},
+      {"torch.Generator", Type::generator()}, {"torch.dtype", Type::integer()}, {"torch.layout", Type::integer()}, {"torch.memory_format", Type::integer()},
+      {"Layout", Type::integer()}, {"ScalarType", Type::integer()}, {"MemoryFormat", Type::integer()}, {"torch.Size", Type::list(Type::integer())},
+      {"list", Type::list(Type::tensor())}, {"List", Type::list(Type::tensor())}, {"dict", Type::dict(Type::string(), Type::tensor())},
+      {"Dict", Type::dict(Type::string(), Type::tensor())}, {"AnyType", Type::any()}, {"torch.Stream", Type::any()}, {"Callable", Type::function()}};
+  if (auto it = names.find(path); it != names.end()) return it->second;
+  for (const std::string& full : {path, std::string(qualifier) + "." + path})
+    if (unit.has(Symbol(full)) || full.starts_with("__torch__"))
+      if (ClassType* c = unit.find_class(Symbol(full))) return c->type();
+  if (path.starts_with("__torch__.torch.classes."))
+    fail_at(source, e.at, fmt::format("{} is a class that an extension of PyTorch defines in C++; Tern cannot load it", path));
+  fail_at(source, e.at, fmt::format("unknown type {}", path));
+}
+
+void Compiler::declare(Unit& unit, Function& f) {
+  if (f.has_signature_ || !f.def_) return;
+  const Source& source = *f.file_->source;
+  std::string qualifier(before_last_dot(f.owner() ? f.owner()->name.view() : f.qualified().view()));
+  const Def& d = *f.def_;
+  std::vector<Argument> args;
+  for (size_t i = 0; i < d.params.size(); ++i) {
+    const Param& p = d.params[i];
+    Argument a;
+    a.name = p.name;
+    a.keyword_only = p.keyword_only;
+    if (i == 0 && f.owner()) {
+      a.type = f.owner()->type();
+    } else {
+      a.type = p.annotation ? resolve_type(unit, source, qualifier, *p.annotation) : Type::tensor();
+      if (p.default_value) {
+        std::optional<tern::Value> v = literal(unit, *p.default_value);
+        if (!v) fail_at(source, p.default_value->at, "the default of an argument must be a constant");
+        a.default_value = fit_literal(*v, a.type);
+      }
+    }
+    for (const Argument& other : args)
+      if (other.name == a.name) fail_at(source, p.at, fmt::format("the argument '{}' is there twice", p.name));
+    args.push_back(std::move(a));
+  }
+  if (f.owner() && args.empty()) fail_at(source, d.at, "a method needs the argument self");
+  f.args_ = std::move(args);
+  if (d.returns) f.returns_ = resolve_type(unit, source, qualifier, *d.returns);
+  else if (d.name == "__init__") f.returns_ = Type::none();
+  f.has_signature_ = true;
+}
+
+void Compiler::compile(Unit& unit, Function& f) {
+  if (f.state_ == Function::State::done) return;
+  if (f.state_ == Function::State::compiling) {
+    if (f.returns_) return;
+    fail_at(*f.file_->source, f.def_->at, fmt::format("{} calls itself: annotate what it returns", f.qualified().view()));
+  }
+  declare(unit, f);
+  f.state_ = Function::State::compiling;
+  try {
+    const Type* returns = f.returns_;
+    std::unique_ptr<ir::Graph> graph;
+    for (int round = 0;; ++round) {
+      Compiler c(unit, f);
+      try {
+        c.run(returns);
+        returns = returns ? returns : c.found_returns_ ? c.found_returns_ : Type::none();
+        graph = std::move(c.graph_);
+        break;
+      } catch (const ReturnTypeNeeded&) {
+        // Once more only to learn what the function returns.
+        Compiler probe(unit, f);
+        probe.provisional_ = true;
+        probe.run(nullptr);
+        returns = probe.found_returns_ ? probe.found_returns_ : Type::none();
+      }
+    }
+    prune(graph->top());
+    ir::verify(*graph);
+    f.returns_ = returns;
+    f.graph_ = std::move(graph);
+    f.state_ = Function::State::done;
+  } catch (...) {
+    f.state_ = Function::State::declared;
+    throw;
+  }
+}
+
+void Compiler::run(const Type* returns) {
+  returns_ = returns;
+  graph_ = std::make_unique<ir::Graph>();
+  graph_->name = def_.name;
+  Frame top;
+  top.block = &graph_->top();
+  frame_ = &top;
+  for (const Argument& a : function_.args()) {
+    ir::Value& v = graph_->add_input(a.type, a.name.view());
+    top.values[a.name.str()] = typed(v, a.type);
+    top.declared[a.name.str()] = a.type;
+  }
+  List body = pointers(def_.body);
+  Stmt last;
+  last.kind = StmtKind::return_;
+  last.at = def_.at;
+  if (exits_of(def_.body).falls_through) {
+    bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) || returns->is(TypeKind::any);
+    if (!none_is_fine) error(def_.at, fmt::format("{} says it returns {} but there is a path without a return statement", def_.name, returns->str(ir::TypeStyle::annotation)));
+    body.push_back(&last);
+  }
+  list(body);
+  Val* v = find("$ret");
+  if (!v) {
+    auto it = top.undefined.find("$ret");
+    if (it != top.undefined.end() || !top.diverged) {
+      if (it != top.undefined.end()) error(def_.at, fmt::format("the return values do not fit together: {}", it->second));
+    }
+    graph_->add_output(returns && !returns->is(TypeKind::none) ? uninitialized(returns).in : In());
+  } else {
+    graph_->add_output(v->in);
+  }
+  frame_ = nullptr;
+}
+
+void Compiler::declare_class(Unit& unit, ClassType& type) {
+  if (!type.tree_) return;
+  const Class& c = *type.tree_;
+  type.tree_ = nullptr;
+  const Source& source = *type.file_->source;
+  std::string qualifier(before_last_dot(type.name.view()));
+  std::string base = c.bases.empty() ? "" : c.bases[0];
+  base = base.substr(base.rfind('.') == std::string::npos ? 0 : base.rfind('.') + 1);
+  type.kind = base == "Module" ? ClassKind::module
+              : base == "NamedTuple" ? ClassKind::named_tuple
+              : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
+              : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
+                                                                 : ClassKind::plain;
+  if (type.kind == ClassKind::enumeration) fail_at(source, c.at, "enums are not supported in scripts: use int constants");
+  std::set<std::string> parameters, buffers;
+  auto names = [&](const Expr& e, std::set<std::string>& into) {
+    if (e.kind == ExprKind::list)
+      for (const ExprPtr& i : e.items)
+        if (i->kind == ExprKind::constant && i->value.is_string()) into.insert(i->value.string());
+  };
+  for (const StmtPtr& s : c.body) {
+    if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets.size() == 1) {
+      if (s->targets[0]->text == "__parameters__") names(*s->value, parameters);
+      if (s->targets[0]->text == "__buffers__") names(*s->value, buffers);
+    }
+  }
+  for (const StmtPtr& s : c.body) {
+    Attribute a;
+    const Expr* annotation = nullptr;
+    if (s->kind == StmtKind::annotated && s->targets[0]->kind == ExprKind::name) {
+      a.name = s->targets[0]->text;
+      annotation = s->annotation.get();
+    } else if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::subscript && s->targets[0]->items[0]->kind == ExprKind::name &&
+               s->targets[0]->items[0]->text == "__annotations__" && s->targets[0]->items.at(1)->value.is_string()) {
+      a.name = s->targets[0]->items[1]->value.string();
+      annotation = s->value.get();
+    } else if (s->kind == StmtKind::pass || s->kind == StmtKind::expr) {
+      continue;
+    } else if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets[0]->text.starts_with("__")) {
+      continue;
+    } else {
+      fail_at(source, s->at, "a class body holds annotations, constants and methods only");
+    }
+    bool is_final = annotation->kind == ExprKind::subscript && annotation->items[0]->kind == ExprKind::name && annotation->items[0]->text == "Final";
+    a.type = resolve_type(unit, source, qualifier, *annotation);
+    if (s->kind == StmtKind::annotated && s->value) {
+      if (!is_final && type.kind != ClassKind::named_tuple) fail_at(source, s->at, "attributes get their values in __init__; a constant is Final[...]");
+      std::optional<tern::Value> v = literal(unit, *s->value);
+      if (!v) fail_at(source, s->value->at, "the value of a constant must be a literal");
+      a.role = Role::constant;
+      a.value = fit_literal(*v, a.type);
+    } else if (parameters.count(a.name.str())) {
+      a.role = Role::parameter;
+    } else if (buffers.count(a.name.str())) {
+      a.role = Role::buffer;
+    }
+    type.add(std::move(a));
+  }
+  for (const Def& d : c.methods) {
+    auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);
+    f->file_ = type.file_;
+    f->def_ = &d;
+    f->state_ = Function::State::declared;
+    type.add_method(std::move(f));
+  }
+}
+
+}  // namespace tern::script

@@ -1,0 +1,203 @@
+// From syntax tree to graph: one Compiler for one function. Types are checked on the way, control flow becomes SSA. Internal
+// to this room.
+#pragma once
+#include <set>
+#include <unordered_map>
+
+#include "tern/script/ast.h"
+#include "tern/script/signature.h"
+#include "tern/script/unit.h"
+
+namespace tern::script {
+
+// A value while compiling. List and tuple displays, and an operator's several results, stay in pieces until a node has to
+// hold them, so that `torch.view(x, [2, n])` and `a, b = torch.max(x, 1)` need no nodes for them.
+struct Val {
+  enum Kind : uint8_t { plain, list, tuple } kind = plain;
+  ir::In in;
+  const ir::Type* type = nullptr;
+  std::vector<Val> items;
+
+  bool is_constant() const { return kind == plain && in.is_constant(); }
+  bool is_none() const { return is_constant() && in.constant().is_none() && type->is(ir::TypeKind::none); }
+};
+
+// What an expression can stand for before it is a value.
+struct Sugar {
+  enum Kind : uint8_t {
+    value,
+    space,      // a namespace: text is "torch.nn.functional"
+    builtin,    // text is "aten::relu"; `self` is bound if has_self
+    function,
+    class_,
+    method,     // of `self`
+    special,    // the compiler's own: text is "len"
+    type,
+    iterable,   // range, enumerate, zip, reversed over `items`; text says which
+  } kind = value;
+  Val self;
+  bool has_self = false;
+  std::string text;
+  Function* callee = nullptr;
+  ClassType* owner = nullptr;
+  const ir::Type* type_value = nullptr;
+  std::vector<Sugar> items;
+};
+
+struct Refinement {
+  std::string name;
+  const ir::Type* type;
+};
+struct Condition {
+  Val value;
+  std::optional<bool> known;
+  std::vector<Refinement> when_true, when_false;
+};
+
+// How a list of statements can end.
+struct Exits {
+  bool falls_through = true;
+  unsigned kinds = 0;  // 1 return, 2 break, 4 continue
+};
+Exits exits_of(const Body& body);
+
+class Compiler {
+ public:
+  Compiler(Unit& unit, Function& function);
+
+  static void declare(Unit& unit, Function& function);
+  static void compile(Unit& unit, Function& function);
+  static void declare_class(Unit& unit, ClassType& type);
+  static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier, const Expr& e);
+
+ private:
+  using Type = ir::Type;
+  using TypeKind = ir::TypeKind;
+  using In = ir::In;
+  using List = std::vector<const Stmt*>;
+
+  struct Frame {
+    Frame* parent = nullptr;
+    ir::Block* block = nullptr;
+    std::unordered_map<std::string, Val> values;
+    std::unordered_map<std::string, std::string> undefined;  // name -> why
+    std::unordered_map<std::string, const Type*> declared;
+    std::vector<std::string> assigned;
+    std::set<std::string> assigned_set;
+    bool diverged = false;
+  };
+  struct Loop {
+    bool has_return = false;
+  };
+
+  // ---- the function ----
+  void run(const Type* returns);
+  [[noreturn]] void error(uint32_t at, std::string_view message) const { fail_at(source_, at, message); }
+  std::string_view qualifier() const { return qualifier_; }
+
+  // ---- nodes ----
+  ir::Node& make(Symbol kind, std::vector<In> inputs, std::vector<const Type*> types, std::string_view name = {});
+  ir::Node& call_op(const Op& op, const std::vector<In>& inputs, std::string_view name = {});
+  void mark(ir::Node& node);
+  Val result(ir::Node& node);
+  Val simple(Symbol kind, std::vector<In> inputs, const Type* type, std::string_view name = {});
+  static Val constant(tern::Value v);
+  static Val typed(In in, const Type* type);
+  Val materialise(Val v, const Type* hint = nullptr);  // pieces into a node
+  In operand(const Val& v) { return materialise(v).in; }
+
+  // ---- names ----
+  Val* find(const std::string& name, Frame** where = nullptr);
+  void set(const std::string& name, Val v);
+  void refine(const Refinement& r);
+  const Type* declared_type(const std::string& name);
+  void name_value(const std::string& name, Val& v);
+
+  // ---- statements ----
+  void list(const List& statements);
+  static List pointers(const Body& body);
+  void statement(const Stmt& s);
+  void if_statement(const Condition& c, const List& then, const List& otherwise, uint32_t at);
+  void merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges);
+  void loop_statement(const Stmt& s);
+  void for_statement(const Stmt& s);
+  void emit_loop(const Stmt& s, Val trip, const Condition* start, std::vector<std::pair<const Expr*, Sugar>> per_trip, const Sugar* iterable);
+  bool unrolled(const Stmt& s, const Sugar& iterable);
+  void return_statement(const Stmt& s);
+  void assign(const Expr& target, Val v);
+  void assign_sugar(const Expr& target, Sugar s);
+  void assign_subscript(const Expr& target, Val v);
+  void augmented(const Stmt& s);
+  void assert_statement(const Stmt& s);
+  void raise_statement(const Stmt& s);
+  void assigned_names(const Body& body, std::set<std::string>& names, bool& returns);
+  void target_names(const Expr& e, std::set<std::string>& names);
+  Val uninitialized(const Type* type);
+  void ensure_return_slot();
+
+  // ---- expressions ----
+  Val value(const Expr& e, const Type* hint = nullptr);
+  Sugar sugar(const Expr& e, const Type* hint = nullptr);
+  Val as_value(Sugar s, uint32_t at);
+  Sugar name(const Expr& e);
+  Sugar attribute(const Sugar& s, const std::string& name, uint32_t at);
+  Sugar value_attribute(const Val& v, const std::string& name, uint32_t at);
+  Sugar space_attribute(const std::string& space, const std::string& name, uint32_t at);
+  Condition condition(const Expr& e);
+  Val to_bool(Val v, uint32_t at);
+  Val short_circuit(const Expr& e);
+  Val ternary(const Expr& e, const Type* hint);
+  Val binary(const std::string& op, Val a, Val b, uint32_t at);
+  Val unary(const Expr& e);
+  Val subscript(const Expr& e);
+  Val subscript_value(Val base, const Expr& e);
+  Val index_tensor(Val base, const Expr& e, std::vector<Val>* indices = nullptr);
+  Val comprehension(const Expr& e, const Type* hint);
+  Val list_display(const Expr& e, const Type* hint);
+  Val dict_display(const Expr& e, const Type* hint);
+  Val fstring(const Expr& e);
+  const Type* type_expr(const Expr& e);
+
+  // ---- calls ----
+  struct Args {
+    std::vector<Val> positional;
+    std::vector<std::pair<Symbol, Val>> keywords;
+  };
+  Args arguments(const Expr& call, size_t skip = 0);
+  Sugar call(const Expr& e, const Type* hint);
+  Val call_builtin(const std::string& name, Args args, uint32_t at);
+  std::optional<Val> try_builtin(const std::string& name, const Args& args, uint32_t at, std::string* why);
+  std::optional<std::vector<In>> match(const Signature& s, const Args& args, int leniency, Bindings& bindings, std::string* why);
+  std::optional<Val> coerce(const Val& v, const Pattern& p, Bindings& b, int leniency, int fixed_size);
+  std::optional<Val> convert(const Val& v, const Type* type, int leniency);
+  Val to_type(Val v, const Type* type, uint32_t at, std::string_view what);
+  Val call_function(Function& f, std::optional<Val> self, Args args, uint32_t at);
+  Val construct(ClassType& type, Args args, uint32_t at);
+  Sugar special(const std::string& name, const Expr& e, const Type* hint);
+  Val unknown_operator(const std::string& name, Args args, uint32_t at);
+  Val length(const Sugar& iterable, uint32_t at);
+  Sugar element(const Sugar& iterable, const Val& index, uint32_t at);
+  std::optional<std::vector<Sugar>> static_items(const Sugar& iterable, uint32_t at);
+  Sugar iterable(Sugar s, uint32_t at);
+
+  Unit& unit_;
+  Function& function_;
+  std::shared_ptr<const File> file_;
+  const Def& def_;
+  const Source& source_;
+  std::string qualifier_;  // "__torch__": where bare names are looked up
+  std::unique_ptr<ir::Graph> graph_;
+  Frame* frame_ = nullptr;
+  std::vector<Loop*> loops_;
+  const Type* returns_ = nullptr;       // declared or found; nullptr: not known yet
+  bool provisional_ = false;            // the first of two runs, to find what is returned
+  const Type* found_returns_ = nullptr;
+  uint32_t at_ = 0;                     // of what is compiled now
+  std::vector<uint32_t> line_starts_;
+  int depth_ = 0;
+};
+
+// Thrown and caught inside this room: the type of a function's result is needed before it is known.
+struct ReturnTypeNeeded {};
+
+}  // namespace tern::script

@@ -1,0 +1,392 @@
+#include "tern/script/unit.h"
+
+#include <algorithm>
+
+#include "tern/base/format.h"
+#include "tern/script/compiler.h"
+
+namespace tern::script {
+namespace {
+
+using ir::Type;
+using ir::TypeKind;
+
+// What graphs of modules call out to.
+class UnitHost final : public ir::Host {
+ public:
+  UnitHost(Unit* unit, size_t depth) : unit_(unit), depth_(depth) {}
+
+  tern::Value get_attribute(const tern::Value& object, Symbol name) override { return at(object, name).get(name); }
+  void set_attribute(const tern::Value& object, Symbol name, const tern::Value& value) override { at(object, name).set(name, value); }
+  tern::Value call_method(const tern::Value& object, Symbol name, Span<const tern::Value> args) override {
+    Object& o = at(object, name);
+    Function* f = o.type->method(name);
+    if (!f) failf(ErrorKind::type, "{} has no method '{}'", o.type->name.view(), name.view());
+    std::vector<tern::Value> all{object};
+    all.insert(all.end(), args.begin(), args.end());
+    return f->call(all);
+  }
+  tern::Value call_function(const ir::Node& node, Span<const tern::Value> args) override {
+    const tern::Value* name = node.attribute("name");
+    Function* f = name && unit_ ? unit_->find_function(Symbol(name->string())) : nullptr;
+    if (!f) failf("the function {} is not known", name ? name->string() : node.kind().str());
+    return f->call(args);
+  }
+  tern::Value create_object(const ir::Type& type) override {
+    ClassType* c = unit_ ? unit_->find_class(type.name()) : nullptr;
+    if (!c) failf("the class {} is not known", type.name().view());
+    return Object::make(unit_->shared_from_this(), *c);
+  }
+  bool is_instance(const tern::Value& value, const ir::Type& type) override { return script::is_instance(value, type); }
+
+ private:
+  static Object& at(const tern::Value& v, Symbol name) {
+    Object* o = Object::of(v);
+    if (!o) failf(ErrorKind::type, "expected a module or an object with '{}' but found {}", name.view(), v.kind_name());
+    return *o;
+  }
+  Unit* unit_;
+  size_t depth_;
+};
+
+thread_local size_t call_depth = 0;
+struct Deeper {
+  explicit Deeper(size_t limit, Symbol name) {
+    if (++call_depth > limit) {
+      --call_depth;
+      failf("maximum recursion depth exceeded while calling {}", name.view());
+    }
+  }
+  ~Deeper() { --call_depth; }
+};
+
+void check_argument(const Function& f, const Argument& a, tern::Value& v) {
+  const Type* t = a.type;
+  if (t->is(TypeKind::float_) && v.is_int()) {
+    v = tern::Value(v.to_double());
+    return;
+  }
+  if (t->is(TypeKind::list) && v.is_list() && !v.element_type()) v.set_element_type(t->element());
+  if (!is_instance(v, *t))
+    failf(ErrorKind::type, "{}() expected a value of type '{}' for argument '{}' but instead found type '{}'\n  {}", f.name(),
+          t->str(ir::TypeStyle::annotation), a.name.view(), v.is_object() && Object::of(v) ? Object::of(v)->type->name.str() : std::string(v.kind_name()),
+          f.signature());
+}
+
+}  // namespace
+
+// ---- functions ----
+
+std::string_view Function::name() const {
+  std::string_view n = name_.view();
+  size_t dot = n.rfind('.');
+  return dot == std::string_view::npos ? n : n.substr(dot + 1);
+}
+
+ir::Graph& Function::mutable_graph() {
+  std::lock_guard guard(preparing_);
+  program_.reset();
+  return *graph_;
+}
+
+void Function::set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns) {
+  graph_ = std::move(graph);
+  args_ = std::move(args);
+  returns_ = returns;
+  has_signature_ = true;
+  state_ = State::done;
+  program_.reset();
+}
+
+std::string Function::signature() const {
+  std::string text(name());
+  text += "(";
+  for (size_t i = 0; i < args_.size(); ++i) {
+    if (i) text += ", ";
+    if (i == 0 && owner_) {
+      text += "self";
+      continue;
+    }
+    text += args_[i].type->str(ir::TypeStyle::annotation) + " " + args_[i].name.str();
+    if (args_[i].default_value) text += "=" + args_[i].default_value->str();
+  }
+  text += ")";
+  if (returns_) text += " -> " + returns_->str(ir::TypeStyle::annotation);
+  return text;
+}
+
+std::vector<tern::Value> Function::bind(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords) const {
+  if (args.size() > args_.size())
+    failf(ErrorKind::type, "{}() takes {} arguments but {} were given\n  {}", name(), args_.size(), args.size(), signature());
+  std::vector<tern::Value> out(args_.size());
+  std::vector<bool> given(args_.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    out[i] = args[i];
+    given[i] = true;
+  }
+  for (auto& [key, v] : keywords) {
+    size_t at = 0;
+    while (at < args_.size() && args_[at].name != key) ++at;
+    if (at == args_.size()) failf(ErrorKind::type, "{}() has no argument '{}'\n  {}", name(), key.view(), signature());
+    if (given[at]) failf(ErrorKind::type, "{}() got two values for argument '{}'", name(), key.view());
+    out[at] = v;
+    given[at] = true;
+  }
+  for (size_t i = 0; i < args_.size(); ++i) {
+    if (!given[i]) {
+      if (!args_[i].default_value) failf(ErrorKind::type, "{}() is missing a value for argument '{}'\n  {}", name(), args_[i].name.view(), signature());
+      out[i] = *args_[i].default_value;
+    }
+    if (i > 0 || !owner_) check_argument(*this, args_[i], out[i]);
+  }
+  return out;
+}
+
+tern::Value Function::call(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords) const {
+  if (!graph_) {
+    if (!unit) failf("{} has no graph", name_.view());
+    unit->compile(const_cast<Function&>(*this));
+  }
+  Deeper deeper(unit ? unit->max_depth : 800, name_);
+  std::vector<tern::Value> inputs = bind(args, keywords);
+  {
+    std::lock_guard guard(preparing_);
+    if (!program_) program_ = std::make_unique<ir::Program>(*graph_);
+  }
+  UnitHost host(unit, call_depth);
+  ir::RunOptions options;
+  options.host = &host;
+  std::vector<tern::Value> out = program_->run(inputs, options);
+  if (out.empty()) return {};
+  if (out.size() == 1) return std::move(out[0]);
+  return tern::Value::tuple(std::move(out));
+}
+
+// ---- classes ----
+
+const ir::Type* ClassType::type() const {
+  if (kind == ClassKind::named_tuple) {
+    std::vector<Symbol> fields;
+    std::vector<const Type*> types;
+    for (const Attribute& a : attributes) {
+      fields.push_back(a.name);
+      types.push_back(a.type);
+    }
+    return Type::named_tuple(name, fields, types);
+  }
+  return Type::class_named(name);
+}
+const Attribute* ClassType::find(Symbol attribute) const {
+  for (const Attribute& a : attributes)
+    if (a.name == attribute) return &a;
+  return nullptr;
+}
+int ClassType::slot(Symbol attribute) const {
+  int at = 0;
+  for (const Attribute& a : attributes) {
+    if (a.name == attribute) return a.role == Role::constant ? -1 : at;
+    at += a.role != Role::constant;
+  }
+  return -1;
+}
+size_t ClassType::num_slots() const {
+  size_t n = 0;
+  for (const Attribute& a : attributes) n += a.role != Role::constant;
+  return n;
+}
+Function* ClassType::method(Symbol wanted) const {
+  for (const auto& m : methods)
+    if (m->name() == wanted.view()) return m.get();
+  return nullptr;
+}
+Attribute& ClassType::add(Attribute attribute) {
+  if (find(attribute.name)) failf(ErrorKind::value, "{} has an attribute '{}' already", name.view(), attribute.name.view());
+  attributes.push_back(std::move(attribute));
+  return attributes.back();
+}
+Function& ClassType::add_method(std::unique_ptr<Function> f) {
+  if (method(Symbol(f->name()))) failf(ErrorKind::value, "{} has a method '{}' already", name.view(), f->name());
+  f->unit = unit;
+  methods.push_back(std::move(f));
+  return *methods.back();
+}
+std::string_view ClassType::short_name() const {
+  std::string_view n = name.view();
+  return n.substr(n.rfind('.') == std::string_view::npos ? 0 : n.rfind('.') + 1);
+}
+
+// ---- objects ----
+
+tern::Value Object::make(std::shared_ptr<Unit> unit, ClassType& type) {
+  auto* o = new Object;
+  o->unit = std::move(unit);
+  o->type = &type;
+  o->slots.resize(type.num_slots());
+  return tern::Value::object(o);
+}
+Object* Object::of(const tern::Value& value) { return value.is_object() ? dynamic_cast<Object*>(value.box()) : nullptr; }
+const tern::Value* Object::find(Symbol attribute) const {
+  int at = type->slot(attribute);
+  if (at >= 0) return static_cast<size_t>(at) < slots.size() ? &slots[static_cast<size_t>(at)] : nullptr;
+  const Attribute* a = type->find(attribute);
+  return a ? &a->value : nullptr;
+}
+tern::Value Object::get(Symbol attribute) const {
+  const tern::Value* v = find(attribute);
+  if (!v) failf(ErrorKind::value, "'{}' object has no attribute '{}'", type->short_name(), attribute.view());
+  return *v;
+}
+void Object::set(Symbol attribute, tern::Value value) {
+  int at = type->slot(attribute);
+  if (at < 0) failf(ErrorKind::value, "'{}' object has no attribute '{}' that can be set", type->short_name(), attribute.view());
+  if (slots.size() < type->num_slots()) grow();
+  slots[static_cast<size_t>(at)] = std::move(value);
+}
+
+// ---- units ----
+
+std::shared_ptr<Unit> Unit::make() { return std::shared_ptr<Unit>(new Unit); }
+Unit::~Unit() = default;
+
+bool Unit::has(Symbol qualified) const { return class_by_name_.count(qualified) || function_by_name_.count(qualified); }
+
+void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily) {
+  auto file = std::make_shared<File>(parse_file(source));
+  loaded_[Symbol(qualifier)] = true;
+  std::string prefix = qualifier.empty() ? "" : std::string(qualifier) + ".";
+  if (!file->statements.empty()) {
+    for (const StmtPtr& s : file->statements)
+      if (s->kind != StmtKind::assign && s->kind != StmtKind::expr && s->kind != StmtKind::pass)
+        fail_at(*source, s->at, "only functions and classes can stand at the top of a script");
+  }
+  auto taken = [&](const std::string& name, uint32_t at) {
+    if (has(Symbol(name))) fail_at(*source, at, fmt::format("{} is defined already", name));
+  };
+  std::vector<Function*> functions;
+  std::vector<ClassType*> types;
+  for (const Def& d : file->defs) {
+    taken(prefix + d.name, d.at);
+    auto f = std::make_unique<Function>(Symbol(prefix + d.name));
+    f->file_ = file;
+    f->def_ = &d;
+    f->state_ = Function::State::declared;
+    functions.push_back(&add_function(std::move(f)));
+  }
+  for (const Class& c : file->classes) {
+    taken(prefix + c.name, c.at);
+    auto t = std::make_unique<ClassType>();
+    t->name = prefix + c.name;
+    t->file_ = file;
+    t->tree_ = &c;
+    types.push_back(&add_class(std::move(t)));
+  }
+  if (lazily) return;
+  for (Function* f : functions) compile(*f);
+  for (ClassType* t : types) {
+    find_class(t->name);
+    for (size_t i = 0; i < t->methods.size(); ++i)
+      if (t->methods[i]->name() == "__init__") compile(*t->methods[i]);
+    for (size_t i = 0; i < t->methods.size(); ++i) compile(*t->methods[i]);
+  }
+}
+
+// "__torch__.torch.nn.modules.linear.Linear" is in the source of "__torch__.torch.nn.modules.linear".
+bool Unit::load(std::string_view qualified) {
+  if (!loader) return false;
+  size_t dot = qualified.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  Symbol qualifier(qualified.substr(0, dot));
+  if (!loaded_.emplace(qualifier, true).second) return false;
+  std::shared_ptr<const Source> source = loader(qualifier.view());
+  if (!source) return false;
+  define(source, qualifier.view(), true);
+  return true;
+}
+
+ClassType* Unit::find_class(Symbol qualified) {
+  auto it = class_by_name_.find(qualified);
+  if (it == class_by_name_.end()) {
+    if (!load(qualified.view())) return nullptr;
+    it = class_by_name_.find(qualified);
+    if (it == class_by_name_.end()) return nullptr;
+  }
+  Compiler::declare_class(*this, *it->second);
+  return it->second;
+}
+Function* Unit::find_function(Symbol qualified) {
+  auto it = function_by_name_.find(qualified);
+  if (it == function_by_name_.end()) {
+    if (class_by_name_.count(qualified) || !load(qualified.view())) return nullptr;
+    it = function_by_name_.find(qualified);
+    if (it == function_by_name_.end()) return nullptr;
+  }
+  return it->second;
+}
+ClassType& Unit::add_class(std::unique_ptr<ClassType> type) {
+  if (!class_by_name_.emplace(type->name, type.get()).second) failf(ErrorKind::value, "the class {} is defined already", type->name.view());
+  type->unit = this;
+  for (auto& m : type->methods) m->unit = this;
+  classes_.push_back(std::move(type));
+  return *classes_.back();
+}
+Function& Unit::add_function(std::unique_ptr<Function> f) {
+  if (!function_by_name_.emplace(f->qualified(), f.get()).second) failf(ErrorKind::value, "the function {} is defined already", f->qualified().view());
+  f->unit = this;
+  functions_.push_back(std::move(f));
+  return *functions_.back();
+}
+Symbol Unit::unique_class_name(std::string_view wanted) const {
+  if (!has(Symbol(wanted))) return Symbol(wanted);
+  size_t dot = wanted.rfind('.');
+  for (size_t i = 0;; ++i) {
+    std::string mangled = fmt::format("{}.___torch_mangle_{}.{}", wanted.substr(0, dot), i, wanted.substr(dot + 1));
+    if (!has(Symbol(mangled))) return Symbol(mangled);
+  }
+}
+void Unit::compile(Function& f) { Compiler::compile(*this, f); }
+void Unit::declare(Function& f) { Compiler::declare(*this, f); }
+void Unit::compile_all() {
+  // Compiling may load more.
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    find_class(classes_[i]->name);
+    for (size_t k = 0; k < classes_[i]->methods.size(); ++k) compile(*classes_[i]->methods[k]);
+  }
+  for (size_t i = 0; i < functions_.size(); ++i) compile(*functions_[i]);
+}
+
+bool is_instance(const tern::Value& v, const ir::Type& t) {
+  switch (t.kind()) {
+    case TypeKind::any: return true;
+    case TypeKind::tensor: return v.is_tensor();
+    case TypeKind::int_: return v.is_int();
+    case TypeKind::float_: return v.is_float();
+    case TypeKind::bool_: return v.is_bool();
+    case TypeKind::complex_: return v.is_complex();
+    case TypeKind::number: return v.is_int() || v.is_float() || v.is_complex();
+    case TypeKind::string: return v.is_string();
+    case TypeKind::none: return v.is_none();
+    case TypeKind::device: return v.kind() == ValueKind::device;
+    case TypeKind::optional: return v.is_none() || is_instance(v, *t.element());
+    case TypeKind::union_:
+      return std::any_of(t.elements().begin(), t.elements().end(), [&](const Type* e) { return is_instance(v, *e); });
+    case TypeKind::list:
+      return v.is_list() && std::all_of(v.items().begin(), v.items().end(), [&](const tern::Value& i) { return is_instance(i, *t.element()); });
+    case TypeKind::dict:
+      return v.is_dict() && std::all_of(v.entries().begin(), v.entries().end(),
+                                        [&](const auto& e) { return is_instance(e.first, *t.element(0)) && is_instance(e.second, *t.element(1)); });
+    case TypeKind::tuple: {
+      if (!v.is_tuple() || v.items().size() != t.elements().size()) return false;
+      for (size_t i = 0; i < v.items().size(); ++i)
+        if (!is_instance(v.items()[i], *t.element(i))) return false;
+      return true;
+    }
+    case TypeKind::class_: {
+      Object* o = Object::of(v);
+      return o && o->type->name == t.name();
+    }
+    case TypeKind::interface: return Object::of(v) != nullptr;
+    default: return true;
+  }
+}
+
+}  // namespace tern::script

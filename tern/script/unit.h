@@ -1,0 +1,163 @@
+// What compiled source is kept in: functions, classes and their objects. A Unit is one world of names ("__torch__.Net");
+// objects hold it, so that a module lives as long as anyone uses it.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "tern/base/function.h"
+#include "tern/ir/graph.h"
+#include "tern/ir/interpreter.h"
+
+namespace tern::script {
+
+class Unit;
+class ClassType;
+struct Def;
+struct Class;
+struct File;
+struct Source;
+
+struct Argument {
+  Symbol name;
+  const ir::Type* type = nullptr;
+  std::optional<tern::Value> default_value = {};
+  bool keyword_only = false;
+};
+
+// A function or method. Its graph takes the arguments (self first) and gives one value, None included.
+class Function {
+ public:
+  Function(Symbol qualified, ClassType* owner = nullptr) : name_(qualified), owner_(owner) {}
+
+  Symbol qualified() const { return name_; }  // "__torch__.Net.forward"
+  std::string_view name() const;              // "forward"
+  ClassType* owner() const { return owner_; }
+  const std::vector<Argument>& args() const { return args_; }
+  const ir::Type* returns() const { return returns_; }
+  const ir::Graph& graph() const { return *graph_; }
+  ir::Graph& mutable_graph();  // the next call runs what was changed
+  bool compiled() const { return graph_ != nullptr; }
+  void set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns);
+  std::string signature() const;  // "forward(self, Tensor x, int n=2) -> Tensor"
+
+  // Positional arguments in order, then keywords; defaults fill the rest. Throws TypeError that names the argument.
+  tern::Value call(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords = {}) const;
+  std::vector<tern::Value> bind(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords) const;
+
+ private:
+  friend class Compiler;
+  friend class Unit;
+  Symbol name_;
+  ClassType* owner_;
+  std::vector<Argument> args_;
+  const ir::Type* returns_ = nullptr;
+  std::unique_ptr<ir::Graph> graph_;
+  mutable std::unique_ptr<ir::Program> program_;
+  mutable std::mutex preparing_;
+  // Until it is compiled.
+  std::shared_ptr<const File> file_;
+  const Def* def_ = nullptr;
+  enum class State : uint8_t { declared, compiling, done } state_ = State::done;
+  bool has_signature_ = false;
+  friend struct Linker;
+
+ public:
+  Unit* unit = nullptr;  // set when it is added
+};
+
+enum class Role : uint8_t { parameter, buffer, attribute, constant };
+
+struct Attribute {
+  Symbol name;
+  const ir::Type* type = nullptr;
+  Role role = Role::attribute;
+  tern::Value value = {};  // of a constant
+};
+
+enum class ClassKind : uint8_t { module, plain, named_tuple, enumeration, interface };
+
+class ClassType {
+ public:
+  Symbol name;  // "__torch__.torch.nn.modules.linear.Linear"
+  ClassKind kind = ClassKind::module;
+  std::vector<Attribute> attributes;  // constants last have no slot
+  std::vector<std::unique_ptr<Function>> methods;
+  Unit* unit = nullptr;
+
+  const ir::Type* type() const;
+  const Attribute* find(Symbol attribute) const;
+  int slot(Symbol attribute) const;  // -1 if there is none of that name, or it is a constant
+  size_t num_slots() const;
+  Function* method(Symbol name) const;
+  Attribute& add(Attribute attribute);  // throws when the name is taken
+  Function& add_method(std::unique_ptr<Function> method);
+  bool is_module() const { return kind == ClassKind::module; }
+  std::string_view short_name() const;  // "Linear"
+
+ private:
+  friend class Compiler;
+  friend class Unit;
+  std::shared_ptr<const File> file_;
+  const Class* tree_ = nullptr;  // until it is declared
+};
+
+// An instance: a module or an object of a user's class.
+struct Object final : Box {
+  std::shared_ptr<Unit> unit;
+  ClassType* type = nullptr;
+  std::vector<tern::Value> slots;  // of the attributes that are no constants, in order
+
+  static tern::Value make(std::shared_ptr<Unit> unit, ClassType& type);  // every slot None
+  static Object* of(const tern::Value& value);                           // nullptr if it is something else
+  const tern::Value* find(Symbol attribute) const;                       // slots and constants
+  tern::Value get(Symbol attribute) const;                               // throws AttributeError's message
+  void set(Symbol attribute, tern::Value value);
+  // After attributes were added to the class.
+  void grow() { slots.resize(type->num_slots()); }
+};
+
+// How a Unit reads what it does not know yet: the source of "__torch__.torch.nn" for that name; empty if there is none.
+using SourceLoader = tern::Function<std::shared_ptr<const Source>(std::string_view qualifier)>;
+
+class Unit : public std::enable_shared_from_this<Unit> {
+ public:
+  static std::shared_ptr<Unit> make();
+  ~Unit();
+
+  // Declares what the source defines under `qualifier` ("__torch__"), and compiles it unless `lazily`.
+  void define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily = false);
+  ClassType* find_class(Symbol qualified);  // declared and with attributes; nullptr if unknown
+  Function* find_function(Symbol qualified);
+  ClassType& add_class(std::unique_ptr<ClassType> type);
+  Function& add_function(std::unique_ptr<Function> function);
+  Symbol unique_class_name(std::string_view wanted) const;  // mangled as PyTorch does if taken
+  void compile(Function& function);                         // if it is not yet
+  void compile_all();
+  void declare(Function& function);  // its arguments and, where it can be said, what it returns
+  bool has(Symbol qualified) const;
+
+  const std::vector<std::unique_ptr<ClassType>>& classes() const { return classes_; }
+  const std::vector<std::unique_ptr<Function>>& functions() const { return functions_; }
+
+  SourceLoader loader;
+  std::vector<tern::Value> constants;  // CONSTANTS.c0, ...
+  bool known_operators_only = false;   // an operator Tern does not know is an error when compiling, not when running
+  size_t max_depth = 800;              // of calls at run time
+
+ private:
+  friend class Compiler;
+  Unit() = default;
+  bool load(std::string_view qualified);
+  std::vector<std::unique_ptr<ClassType>> classes_;
+  std::vector<std::unique_ptr<Function>> functions_;
+  std::unordered_map<Symbol, ClassType*> class_by_name_;
+  std::unordered_map<Symbol, Function*> function_by_name_;
+  std::unordered_map<Symbol, bool> loaded_;  // qualifiers
+};
+
+// Whether a value is of that type, by looking inside.
+bool is_instance(const tern::Value& value, const ir::Type& type);
+
+}  // namespace tern::script
