@@ -163,12 +163,8 @@ TensorMap load_safetensors(const std::string& path, std::map<std::string, std::s
   return tensors;
 }
 
-<<<<<<< HEAD
 void save_safetensors(const std::string& path, const TensorMap& tensors,
                       const std::map<std::string, std::string>& metadata) {
-=======
-void save_safetensors(const std::string& path, const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
->>>>>>> main
   io::SafeTensors content;
   std::vector<Tensor> kept;
   for (const auto& [key, t] : tensors) {

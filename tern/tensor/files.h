@@ -12,21 +12,12 @@ using TensorMap = std::map<std::string, Tensor>;
 
 // Throws ErrorKind::file for an invalid file, not_supported for a type that has no dtype (strings, objects).
 Tensor load_npy(const std::string& path);
-<<<<<<< HEAD
 void save_npy(const std::string& path,
               const Tensor& tensor);  // bfloat16 and float8 have no NumPy type: throws
 TensorMap load_npz(const std::string& path);
 void save_npz(const std::string& path, const TensorMap& tensors, bool compress = false);
-TensorMap load_safetensors(const std::string& path,
-                              std::map<std::string, std::string>* metadata = nullptr);
-void save_safetensors(const std::string& path, const TensorMap& tensors,
-=======
-void save_npy(const std::string& path, const Tensor& tensor);  // bfloat16 and float8 have no NumPy type: throws
-TensorMap load_npz(const std::string& path);
-void save_npz(const std::string& path, const TensorMap& tensors, bool compress = false);
 TensorMap load_safetensors(const std::string& path, std::map<std::string, std::string>* metadata = nullptr);
 void save_safetensors(const std::string& path, const TensorMap& tensors,
->>>>>>> main
                       const std::map<std::string, std::string>& metadata = {});
 
 // By the ending of the name: .npy (its one tensor has the name ""), .npz, .safetensors.
