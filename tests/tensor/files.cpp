@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tern/base/error.h"
 #include "tern/io/file.h"
 #include "tern/ops.h"
 

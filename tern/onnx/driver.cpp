@@ -1,0 +1,663 @@
+// The lowering driver: walks the IR, gives each node to its rule or function, keeps names, and reports at once all that cannot
+// be expressed.
+#include "tern/onnx/driver.h"
+
+#include "tern/base/format.h"
+#include "tern/capture/retrace.h"
+#include "tern/dispatch/op.h"
+#include "tern/ir/builtins.h"
+#include "tern/sym/shape_env.h"
+
+namespace tern::onnx {
+
+namespace {
+
+bool lowerable(const ir::Block& block);
+bool lowerable(const ir::Node& node) {
+  if (node.op() && !can_lower(*node.op())) return false;
+  for (const ir::Block* b : node.blocks())
+    if (!lowerable(*b)) return false;
+  return true;
+}
+bool lowerable(const ir::Block& block) {
+  for (const ir::Node& n : block)
+    if (!lowerable(n)) return false;
+  return true;
+}
+
+// Operators without a rule that have a body are replaced by it. Where the graph cannot be interpreted on fake tensors it
+// stays as it is and the driver reports what is missing.
+std::unique_ptr<ir::Graph> expanded(const ir::Graph& graph) {
+  for (const ir::Value* v : graph.inputs())
+    if (v->type()->is_tensor() && (!v->type()->has_sizes() || v->type()->dtype() == DType::undefined)) return nullptr;
+  capture::RetraceOptions options;
+  options.expand = [](const Op& op) { return !can_lower(op) && op.body; };
+  try {
+    capture::Retraced r = capture::retrace(graph, options);
+    if (!r.mutated.empty()) return nullptr;
+    return std::move(r.graph);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Model export_model(const Source& source, const ExportOptions& options) {
+  if (options.opset < min_opset || options.opset > max_opset)
+    failf(ErrorKind::value, "onnx::export_model: opset {} is not supported; choose one from {} to {}", options.opset,
+          min_opset, max_opset);
+  if (!lowerable(source.graph.top())) {
+    if (auto graph = expanded(source.graph)) {
+      Source again{*graph, source.weights, source.output_names};
+      return Driver(again, options).run();
+    }
+  }
+  return Driver(source, options).run();
+}
+
+void save(const Source& source, const std::string& path, const ExportOptions& options) {
+  write(export_model(source, options), path, options.write);
+}
+
+void save(const Model& model, const std::string& path, const WriteOptions& options) { write(model, path, options); }
+
+Driver::Driver(const Source& source, const ExportOptions& options) : source_(source), options_(options) {
+  // The smallest ir_version that has the opset: older tools can read it.
+  model_.ir_version = options.opset >= 23 ? 11 : options.opset >= 21 ? 10 : options.opset >= 19 ? 9 : 8;
+  // node metadata exists from ir_version 10 on; readers of older versions skip the field
+  if (options.metadata && model_.ir_version < 10) model_.ir_version = 10;
+  model_.producer_version = "0.1.0";
+  model_.opsets.push_back({"", options.opset});
+  model_.graph.name = source.graph.name.empty() ? "main_graph" : source.graph.name;
+  scopes_.push_back({&model_.graph, {}, {}, {}});
+}
+
+Model Driver::run() {
+  add_inputs();
+  lower_block(source_.graph.top());
+  if (!problems_.empty()) {
+    std::string text = fmt::format("onnx: {} of the graph cannot be expressed in ONNX opset {}:",
+                                   problems_.size() == 1 ? "1 node" : fmt::format("{} nodes", problems_.size()),
+                                   options_.opset);
+    for (size_t i = 0; i < problems_.size() && i < 100; ++i) text += "\n  " + problems_[i];
+    if (problems_.size() > 100) text += fmt::format("\n  and {} more", problems_.size() - 100);
+    text += "\nGive the operator an `onnx` rule (see tern/onnx/lower.h), or write the model without it.";
+    fail(ErrorKind::not_supported, std::move(text));
+  }
+  add_outputs();
+  remove_unused();
+  return std::move(model_);
+}
+
+// ---- inputs and outputs ----
+
+void Driver::add_inputs() {
+  std::unordered_map<std::string, const Source::Weight*> weights;
+  for (const Source::Weight& w : source_.weights) weights.emplace(w.input, &w);
+  struct Shared {
+    const void* data;
+    const Tensor* tensor;
+    Ref ref;
+  };
+  std::unordered_map<const void*, std::vector<Shared>> shared;
+  size_t user = 0;
+  for (const ir::Value* v : source_.graph.inputs()) {
+    std::string own = v->name();
+    auto it = weights.find(own);
+    if (it == weights.end()) {
+      if (user < options_.input_names.size()) own = options_.input_names[user];
+      ++user;
+    } else {
+      own = it->second->name.empty() ? own : it->second->name;
+    }
+    if (!names_.insert(own).second)
+      failf(ErrorKind::value, "onnx: two inputs or weights of the model are called '{}'; give them different names", own);
+    Ref r{own, v->type()->is_tensor() ? v->type()->dtype() : DType::undefined,
+          v->type()->is_tensor() && v->type()->has_sizes() ? static_cast<int>(v->type()->sizes().size()) : -1};
+    if (it != weights.end()) {
+      const Source::Weight& w = *it->second;
+      const Tensor& t = w.tensor;
+      r.dtype = t.dtype();
+      r.rank = static_cast<int>(t.dim());
+      bool found = false;
+      if (!w.external && !t.is_fake() && t.int_numel() > 0) {
+        for (const Shared& s : shared[t.data()])
+          if (s.tensor->dtype() == t.dtype() && s.tensor->sizes().vec().size() == t.sizes().size() &&
+              str(s.tensor->sizes()) == str(t.sizes()) && str(s.tensor->strides()) == str(t.strides())) {
+            r = s.ref;
+            found = true;
+          }
+        if (!found) shared[t.data()].push_back({t.data(), &t, r});
+      }
+      if (!found) {
+        TensorProto p;
+        if (w.external) {
+          p.name = own;
+          p.type = data_type_of(t.dtype());
+          for (SymInt s : t.sizes()) p.dims.push_back(s.guard_int());
+          p.external = w.external;
+        } else {
+          p = to_proto(t, own);
+        }
+        model_.graph.initializers.push_back(std::move(p));
+      }
+      slots_[v] = Slot::of(r);
+      continue;
+    }
+    if (v->type()->is(ir::TypeKind::none)) {
+      slots_[v] = Slot::of(tern::Value());
+      names_.erase(own);
+      continue;
+    }
+    if (v->type()->is(ir::TypeKind::int_)) r.dtype = DType::int64, r.rank = 0;
+    else if (v->type()->is(ir::TypeKind::float_)) r.dtype = DType::float32, r.rank = 0;
+    else if (v->type()->is(ir::TypeKind::bool_)) r.dtype = DType::bool_, r.rank = 0;
+    else if (!v->type()->is_tensor())
+      failf(ErrorKind::not_supported, "onnx: the input '{}' has the type {}; ONNX inputs are tensors and numbers", own,
+            v->type()->str());
+    if (r.dtype == DType::undefined)
+      failf(ErrorKind::value, "onnx: the dtype of the input '{}' is not known; give the graph's input a type", own);
+    slots_[v] = Slot::of(r);
+    model_.graph.inputs.push_back({own, type_of(v->type(), r)});
+    if (v->type()->is_tensor() && v->type()->has_sizes()) {
+      for (size_t d = 0; d < v->type()->sizes().size(); ++d)
+        if (SymInt s = v->type()->sizes()[d]; s.is_symbolic())
+          symbol_sources_.emplace(s.bits(), std::pair(v, static_cast<int64_t>(d)));
+    }
+  }
+  if (user < options_.input_names.size())
+    failf(ErrorKind::value, "onnx: {} input names were given for {} inputs", options_.input_names.size(), user);
+}
+
+void Driver::add_outputs() {
+  std::vector<std::pair<Slot, const ir::Type*>> flat;
+  auto flatten = [&](auto& self, const Slot& s, const ir::Type* type) -> void {
+    if (s.kind == Slot::Kind::list) {
+      for (size_t i = 0; i < s.items.size(); ++i) {
+        const ir::Type* inner = type && !type->elements().empty()
+                                    ? type->element(type->is(ir::TypeKind::tuple) && i < type->elements().size() ? i : 0)
+                                    : nullptr;
+        self(self, s.items[i], inner);
+      }
+    } else if (s.is_constant() && (s.constant.is_list() || s.constant.is_tuple())) {
+      for (const tern::Value& item : s.constant.items()) self(self, Slot::of(item), nullptr);
+    } else if (!s.is_none()) {
+      flat.emplace_back(s, type);
+    }
+  };
+  for (const ir::Operand& o : source_.graph.outputs()) flatten(flatten, slot(o), o.type());
+  if (!options_.output_names.empty() && options_.output_names.size() != flat.size())
+    failf(ErrorKind::value, "onnx: {} output names were given for {} outputs", options_.output_names.size(), flat.size());
+
+  std::unordered_map<std::string, std::string> renamed;
+  std::unordered_set<std::string> taken;
+  for (size_t i = 0; i < flat.size(); ++i) {
+    Ref r = ref(flat[i].first, "output");
+    std::string wanted = !options_.output_names.empty()          ? options_.output_names[i]
+                         : i < source_.output_names.size() ? source_.output_names[i]
+                                                                 : std::string();
+    bool produced = scopes_[0].produced.count(r.name) && !taken.count(r.name);
+    if (!produced) {
+      current_ = nullptr;
+      r = emit("Identity", {r}, {}, 1, r.dtype)[0];
+      if (wanted.empty()) {
+        wanted = fresh(i < source_.graph.outputs().size() && source_.graph.outputs()[i].is_value()
+                           ? source_.graph.outputs()[i].value().name() + "_output"
+                           : "output");
+        names_.erase(wanted);
+      }
+    }
+    taken.insert(r.name);
+    if (!wanted.empty() && wanted != r.name) {
+      if (!names_.insert(wanted).second || (source_.graph.find(wanted) && options_.output_names.empty()))
+        if (wanted = fresh(wanted); !options_.output_names.empty())
+          failf(ErrorKind::value, "onnx: the output name '{}' is already the name of another value", options_.output_names[i]);
+      renamed[r.name] = wanted;
+    }
+    ValueInfo info{renamed.count(r.name) ? renamed[r.name] : r.name, type_of(flat[i].second, r)};
+    model_.graph.outputs.push_back(std::move(info));
+  }
+  if (renamed.empty()) return;
+  auto apply = [&](auto& self, GraphProto& g) -> void {
+    auto change = [&](std::string& name) {
+      if (auto it = renamed.find(name); it != renamed.end()) name = it->second;
+    };
+    for (NodeProto& n : g.nodes) {
+      for (std::string& s : n.inputs) change(s);
+      for (std::string& s : n.outputs) change(s);
+      for (Attribute& a : n.attributes)
+        for (auto& inner : a.graphs) self(self, *inner);
+    }
+    if (&g != &model_.graph)
+      for (ValueInfo& v : g.outputs) change(v.name);
+    for (ValueInfo& v : g.values) change(v.name);
+  };
+  apply(apply, model_.graph);
+}
+
+Dimension Driver::dimension(SymInt size) const {
+  if (size.is_int()) return size.as_int() < 0 ? Dimension{} : Dimension{size.as_int(), {}};
+  ShapeEnv& env = ShapeEnv::of(size);
+  SymInt simple = env.simplify(size);
+  if (simple.is_int()) return {simple.as_int(), {}};
+  std::string text = env.str(simple), out;
+  // The user's names of dims in place of s0, s1.
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    auto word = [&](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+    while (end < text.size() && word(text[end])) ++end;
+    if (end == i) {
+      out += text[i++];
+      continue;
+    }
+    std::string name = text.substr(i, end - i);
+    if (auto symbol = env.find_symbol(name)) {
+      const sym::Node& e = env.table().node(env.unwrap(*symbol));
+      if (e.kind == sym::Kind::symbol)
+        if (const std::string& shown = env.symbol(static_cast<uint32_t>(e.value)).display_name; !shown.empty()) name = shown;
+    }
+    out += name;
+    i = end;
+  }
+  return {{}, out};
+}
+
+TypeProto Driver::type_of(const ir::Type* type, const Ref& r) {
+  DType dtype = r.dtype;
+  if (type && type->is_tensor() && type->dtype() != DType::undefined) dtype = type->dtype();
+  std::optional<std::vector<Dimension>> shape;
+  if (type && type->is_tensor() && type->has_sizes()) {
+    shape.emplace();
+    for (SymInt s : type->sizes()) shape->push_back(dimension(s));
+  } else if (type && !type->is_tensor() && r.rank >= 0) {
+    shape.emplace(static_cast<size_t>(r.rank), Dimension{1, {}});
+  } else if (r.rank >= 0) {
+    shape.emplace(static_cast<size_t>(r.rank));
+  }
+  return TypeProto::tensor(dtype == DType::undefined ? DataType::undefined : data_type_of(dtype), std::move(shape));
+}
+
+void Driver::note_value(const ir::Value& value, const Ref& r) {
+  if (!options_.value_info || !value.type()->is_tensor() || r.dtype == DType::undefined) return;
+  TypeProto t = type_of(value.type(), r);
+  if (t.shape && scopes_.back().produced.count(r.name)) scopes_.back().graph->values.push_back({r.name, std::move(t)});
+}
+
+void Driver::remove_unused() {
+  std::unordered_set<std::string> used;
+  auto mark = [&](auto& self, const GraphProto& g) -> void {
+    for (const NodeProto& n : g.nodes) {
+      for (const std::string& s : n.inputs) used.insert(s);
+      for (const Attribute& a : n.attributes)
+        for (const auto& inner : a.graphs) self(self, *inner);
+    }
+    for (const ValueInfo& v : g.outputs) used.insert(v.name);
+  };
+  for (const ValueInfo& v : model_.graph.outputs) used.insert(v.name);
+  std::vector<NodeProto> kept;
+  for (auto it = model_.graph.nodes.rbegin(); it != model_.graph.nodes.rend(); ++it) {
+    bool needed = false;
+    for (const std::string& s : it->outputs) needed = needed || used.count(s);
+    if (!needed) continue;
+    for (const std::string& s : it->inputs) used.insert(s);
+    for (const Attribute& a : it->attributes)
+      for (const auto& inner : a.graphs) mark(mark, *inner);
+    kept.push_back(std::move(*it));
+  }
+  model_.graph.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  std::unordered_set<std::string> outputs;
+  for (const ValueInfo& v : model_.graph.outputs) outputs.insert(v.name);
+  std::erase_if(model_.graph.initializers, [&](const TensorProto& t) { return !used.count(t.name); });
+  std::erase_if(model_.graph.values, [&](const ValueInfo& v) { return !used.count(v.name) || outputs.count(v.name); });
+}
+
+// ---- values, names, nodes ----
+
+Slot Driver::slot(const ir::Operand& operand) {
+  if (operand.is_value()) {
+    auto it = slots_.find(&operand.value());
+    if (it == slots_.end()) failf(ErrorKind::internal, "onnx: %{} was not lowered", operand.value().name());
+    return it->second;
+  }
+  if (operand.is_list()) {
+    std::vector<Slot> items;
+    for (const ir::Operand& o : operand.list()) items.push_back(slot(o));
+    return Slot::list(std::move(items));
+  }
+  return Slot::of(operand.constant());
+}
+
+Ref Driver::ref(const Slot& s, std::string_view what) {
+  if (s.kind == Slot::Kind::ref) return s.ref;
+  if (s.is_constant()) {
+    const tern::Value& v = s.constant;
+    if (v.is_none()) return {};
+    if (v.is_tensor()) return initializer(v.tensor());
+    if (v.is_int()) {
+      if (SymInt n = v.sym(); n.is_symbolic()) return as_scalar(size(n));
+      return initializer(tensor(Scalar(v.to_int()), {.dtype = kLong}));
+    }
+    if (v.is_float()) return initializer(tensor(Scalar(v.to_double()), {.dtype = kFloat}));
+    if (v.is_bool()) return initializer(tensor(Scalar(v.to_bool()), {.dtype = kBool}));
+    if (v.is_list() || v.is_tuple()) {
+      std::vector<int64_t> ints;
+      bool good = true;
+      for (const tern::Value& item : v.items()) {
+        good = good && item.is_int() && item.sym().is_int();
+        if (good) ints.push_back(item.to_int());
+      }
+      if (good) return initializer(from_vector(ints, {static_cast<int64_t>(ints.size())}));
+    }
+  }
+  failf(ErrorKind::not_supported, "the {} is {}, which ONNX has no value for", what,
+        s.is_constant() ? s.constant.kind_name() : "a list");
+}
+
+Ref Driver::initializer(const Tensor& value) {
+  TensorProto p = to_proto(value);
+  std::string key;
+  if (p.raw.bytes.size() <= 1024) {
+    key = std::to_string(static_cast<int>(p.type));
+    for (int64_t d : p.dims) key += "," + std::to_string(d);
+    key += ':';
+    key.append(reinterpret_cast<const char*>(p.raw.bytes.data()), p.raw.bytes.size());
+    if (auto it = constants_.find(key); it != constants_.end()) return it->second;
+  }
+  Ref r{fresh("const"), value.dtype(), static_cast<int>(value.dim())};
+  p.name = r.name;
+  model_.graph.initializers.push_back(std::move(p));
+  if (!key.empty()) constants_.emplace(std::move(key), r);
+  return r;
+}
+
+Size Driver::size(const Slot& s) {
+  if (s.kind == Slot::Kind::ref) return {0, s.ref};
+  if (s.is_constant() && (s.constant.is_int() || s.constant.is_bool())) {
+    if (s.constant.is_bool()) return {s.constant.to_bool()};
+    return size(s.constant.sym());
+  }
+  if (s.is_constant() && s.constant.is_tensor() && s.constant.tensor().int_numel() == 1)
+    return {s.constant.tensor().item(Loc{}).to_int()};
+  failf(ErrorKind::not_supported, "a size is {}", s.is_constant() ? s.constant.kind_name() : "a list");
+}
+
+Size Driver::size(SymInt value) {
+  if (value.is_int()) return {value.as_int()};
+  std::string key = "sym " + std::to_string(value.bits());
+  if (auto it = vectors_.find(key); it != vectors_.end()) return {0, it->second};
+  ShapeEnv& env = ShapeEnv::of(value);
+  SymInt simple = env.simplify(value);
+  if (simple.is_int()) return {simple.as_int()};
+  Ref r;
+  auto binary = [&](const char* op, const Ref& a, const Ref& b) { return emit(op, {a, b}, {}, 1, DType::int64)[0]; };
+  auto number = [&](int64_t n) { return initializer(from_vector(std::vector<int64_t>{n}, {1})); };
+  auto part = [&](const sym::Term& t) { return as_vector(size(env.wrap(t.expr))); };
+  const sym::Node& e = env.table().node(env.unwrap(simple));
+  if (auto it = symbol_sources_.find(simple.bits()); it != symbol_sources_.end()) {
+    auto [from, d] = it->second;
+    r = emit("Shape", {slots_[from].ref}, {Attribute::of("start", d), Attribute::of("end", d + 1)}, 1, DType::int64)[0];
+  } else {
+    switch (e.kind) {
+      case sym::Kind::sum:
+        for (const sym::Term& t : e.terms()) {
+          Ref term = t.expr == sym::ExprTable::unit ? number(t.factor)
+                     : t.factor == 1               ? part(t)
+                                                   : binary("Mul", part(t), number(t.factor));
+          r = r ? binary("Add", r, term) : term;
+        }
+        break;
+      case sym::Kind::product:
+        for (const sym::Term& t : e.terms())
+          for (int64_t k = 0; k < t.factor; ++k) r = r ? binary("Mul", r, part(t)) : part(t);
+        break;
+      case sym::Kind::floor_div:
+        r = binary("Div", binary("Sub", part(e.terms()[0]), binary("Mod", part(e.terms()[0]), part(e.terms()[1]))),
+                   part(e.terms()[1]));
+        break;
+      case sym::Kind::mod: r = binary("Mod", part(e.terms()[0]), part(e.terms()[1])); break;
+      case sym::Kind::min:
+      case sym::Kind::max:
+        for (const sym::Term& t : e.terms())
+          r = r ? binary(e.kind == sym::Kind::min ? "Min" : "Max", r, part(t)) : part(t);
+        break;
+      default: failf(ErrorKind::not_supported, "the symbolic size {} is not a size of any input", simple.str());
+    }
+  }
+  r.rank = 1;
+  vectors_[key] = r;
+  scopes_.back().vectors.push_back(key);
+  return {0, r};
+}
+
+Ref Driver::as_vector(const Size& s) {
+  if (s.is_static()) return initializer(from_vector(std::vector<int64_t>{s.value}, {1}));
+  Ref source = s.ref;
+  if (source.rank == 1) return source;
+  if (auto it = vectors_.find(source.name); it != vectors_.end()) return it->second;
+  Ref wide = source.dtype == DType::int64 ? source
+                                          : emit("Cast", {source}, {Attribute::of("to", int64_t{7})}, 1, DType::int64)[0];
+  Ref r = emit("Reshape", {wide, initializer(from_vector(std::vector<int64_t>{1}, {1}))}, {}, 1, DType::int64)[0];
+  r.rank = 1;
+  vectors_[source.name] = r;
+  scopes_.back().vectors.push_back(source.name);
+  return r;
+}
+
+Ref Driver::as_scalar(const Size& s) {
+  if (s.is_static()) return initializer(tensor(Scalar(s.value), {.dtype = kLong}));
+  if (s.ref.rank == 0) return s.ref;
+  if (auto it = scalars_.find(s.ref.name); it != scalars_.end()) return it->second;
+  Ref r = emit("Squeeze", {s.ref}, {}, 1, s.ref.dtype)[0];
+  r.rank = 0;
+  scalars_[s.ref.name] = r;
+  scopes_.back().scalars.push_back(s.ref.name);
+  return r;
+}
+
+std::string Driver::fresh(std::string_view hint) {
+  for (;;) {
+    std::string name = fmt::format("{}_{}", hint, counters_[std::string(hint)]++);
+    if (source_.graph.find(name) || !names_.insert(name).second) continue;
+    return name;
+  }
+}
+
+namespace {
+
+// Where ONNX or ONNX Runtime has no kernel for a dtype, the dtype to compute in.
+DType computed_in(std::string_view op, DType d) {
+  auto among = [&](std::initializer_list<std::string_view> list) {
+    for (std::string_view s : list)
+      if (s == op) return true;
+    return false;
+  };
+  bool small = d == DType::int8 || d == DType::int16 || d == DType::uint8 || d == DType::uint16;
+  if (d == DType::bool_ && among({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Sub", "Abs", "Neg", "ReduceSum",
+                                  "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean", "CumSum", "ArgMax", "ArgMin", "Clip",
+                                  "TopK", "Sign", "Trilu", "Relu", "Pow", "Mod"}))
+    return DType::int32;
+  if (small && among({"Add", "Sub", "Mul", "Div", "Max", "Min", "Neg", "ReduceSum", "ReduceProd", "ReduceMean", "Relu",
+                      "Pow", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "CumSum", "Clip", "TopK", "Abs",
+                      "Sign", "ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "MatMul", "Gemm"}))
+    return DType::int32;
+  return d;
+}
+
+}  // namespace
+
+std::vector<Ref> Driver::emit(std::string_view op, const Inputs& given, Attributes attributes, size_t outputs, DType dtype) {
+  Inputs inputs = given;
+  std::string type(op), domain;
+  if (size_t colons = type.find("::"); colons != std::string::npos) {
+    domain = type.substr(0, colons);
+    type = type.substr(colons + 2);
+    bool imported = false;
+    for (const OpsetId& o : model_.opsets) imported = imported || o.domain == domain;
+    if (!imported) model_.opsets.push_back({domain, 1});
+  }
+  if (dtype == DType::undefined) dtype = result_dtype(type, inputs, attributes);
+  DType back = DType::undefined;
+  if (!inputs.empty() && inputs[0].dtype != DType::undefined && type != "Cast") {
+    DType from = inputs[0].dtype;
+    if (from == DType::bool_ && (type == "Add" || type == "Max")) type = "Or";
+    else if (from == DType::bool_ && (type == "Mul" || type == "Min")) type = "And";
+    else if (DType to = computed_in(type, from); to != from) {
+      for (Ref& r : inputs)
+        if (r && r.dtype == from) r = emit("Cast", {r}, {Attribute::of("to", static_cast<int64_t>(data_type_of(to)))}, 1, to)[0];
+      if (dtype == from) back = from, dtype = to;
+    }
+  }
+  NodeProto n;
+  n.op = type;
+  n.domain = domain;
+  for (const Ref& r : inputs) n.inputs.push_back(r.name);
+  while (!n.inputs.empty() && n.inputs.back().empty()) n.inputs.pop_back();
+  n.attributes = std::move(attributes);
+  std::vector<Ref> results;
+  for (size_t i = 0; i < outputs; ++i) {
+    Ref r{fresh("val"), dtype, -1};
+    scopes_.back().produced.insert(r.name);
+    n.outputs.push_back(r.name);
+    results.push_back(std::move(r));
+  }
+  n.name = "node_" + (n.outputs.empty() ? type : n.outputs[0]);
+  annotate(n);
+  scopes_.back().graph->nodes.push_back(std::move(n));
+  if (back != DType::undefined)
+    results[0] =
+        emit("Cast", {results[0]}, {Attribute::of("to", static_cast<int64_t>(data_type_of(back)))}, 1, back)[0];
+  return results;
+}
+
+void Driver::annotate(NodeProto& n) const {
+  if (!options_.metadata || !current_) return;
+  n.metadata.push_back({"pkg.torch.onnx.fx_node", current_->name()});
+  const ir::Origin* origin = current_->origin();
+  if (!origin) return;
+  if (const ir::ModuleScope* scope = origin->scope) {
+    std::vector<const ir::ModuleScope*> chain;
+    for (; scope; scope = scope->parent) chain.push_back(scope);
+    std::string names = "[", classes = "[", space;
+    for (auto it = chain.rbegin(); it != chain.rend(); ++it) {
+      bool first = it == chain.rbegin();
+      names += (first ? "'" : ", '") + (*it)->path.str() + "'";
+      classes += (first ? "'" : ", '") + (*it)->type_name.str() + "'";
+      space += (first ? "" : "/") + (*it)->path.str() + ": " + (*it)->type_name.str();
+    }
+    n.metadata.push_back({"namespace", space});
+    n.metadata.push_back({"pkg.torch.onnx.name_scopes", names + "]"});
+    n.metadata.push_back({"pkg.torch.onnx.class_hierarchy", classes + "]"});
+  }
+  if (origin->has_place()) n.metadata.push_back({"pkg.torch.onnx.stack_trace", origin->place()});
+}
+
+void Driver::bind(const ir::Value& value, Slot s) { slots_[&value] = std::move(s); }
+
+void Driver::refuse(const ir::Node& node, std::string_view why) const {
+  std::string place = node.origin() ? node.origin()->place() : "";
+  failf(ErrorKind::not_supported, "{} at %{}{}: {}", node.qualified(), node.name(), place.empty() ? "" : " (" + place + ")",
+        why);
+}
+
+// ---- the walk ----
+
+void Driver::lower_block(const ir::Block& block) {
+  for (const ir::Node& n : block) lower_node(n);
+}
+
+void Driver::lower_node(const ir::Node& node) {
+  const ir::Node* before = current_;
+  current_ = &node;
+  size_t first = scopes_.back().graph->nodes.size();
+  try {
+    if (!lower_structural(node)) {
+      Call call(*this, node);
+      const Op* op = node.op();
+      std::string name = node.qualified();
+      if (const Lowering* l = find_lowering(name)) {
+        l->lower(call);
+      } else if (op && lower_with_rule(node, *op)) {
+      } else if (!lower_number(node)) {
+        refuse(node, op && op->onnx ? "no rule fits these arguments"
+                                    : op ? "the operator has no lowering" : "Tern does not know this operator");
+      }
+    }
+    finish_node(node, first);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::not_supported) throw;
+    bool placed = e.message().find(node.qualified()) == 0;
+    std::string place = node.origin() ? node.origin()->place() : "";
+    problems_.push_back(placed ? e.message()
+                               : fmt::format("{} at %{}{}: {}", node.qualified(), node.name(),
+                                             place.empty() ? "" : " (" + place + ")", e.message()));
+    // What follows is lowered as well as it can be, so that all problems are found.
+    for (const ir::Value* v : node.outputs()) {
+      const ir::Type* t = v->type();
+      slots_[v] = Slot::of(Ref{fresh("missing"), t->is_tensor() ? t->dtype() : DType::int64,
+                               t->is_tensor() && t->has_sizes() ? static_cast<int>(t->sizes().size()) : -1});
+    }
+  }
+  current_ = before;
+}
+
+bool Driver::lower_with_rule(const ir::Node& node, const Op& op) {
+  Call call(*this, node);
+  if (op.onnx && apply_rules(*this, call, op, op.onnx)) return true;
+  // `x + 1` as add.Scalar has the rule of add.Tensor: the arguments' names are the same.
+  const Schema& s = op.schema();
+  if (op.onnx || s.overload.view() != "Scalar") return false;
+  const Op* twin = find_op(s.name, Symbol("Tensor"));
+  if (!twin || !twin->onnx || twin->schema().args.size() != s.args.size()) return false;
+  return apply_rules(*this, call, *twin, twin->onnx);
+}
+
+// Results take the IR's names and dtypes.
+void Driver::finish_node(const ir::Node& node, size_t first) {
+  GraphProto& g = *scopes_.back().graph;
+  for (const ir::Value* v : node.outputs()) {
+    auto it = slots_.find(v);
+    if (it == slots_.end()) {
+      if (!v->has_uses()) continue;
+      failf(ErrorKind::not_supported, "the result %{} is used, but ONNX does not have it", v->name());
+    }
+    Slot& s = it->second;
+    if (s.kind != Slot::Kind::ref || !v->type()->is_tensor()) continue;
+    DType wanted = v->type()->dtype();
+    if (wanted != DType::undefined && s.ref.dtype != DType::undefined && s.ref.dtype != wanted)
+      s.ref = emit("Cast", {s.ref}, {Attribute::of("to", static_cast<int64_t>(data_type_of(wanted)))}, 1, wanted)[0];
+    if (wanted != DType::undefined) s.ref.dtype = wanted;
+    if (v->type()->has_sizes()) s.ref.rank = static_cast<int>(v->type()->sizes().size());
+    std::string name = v->name();
+    bool free = names_.insert(name).second;
+    bool renamed = false;
+    if (free) {
+      for (size_t i = first; i < g.nodes.size(); ++i)
+        for (std::string& out : g.nodes[i].outputs)
+          if (out == s.ref.name) {
+            renamed = true;
+            g.nodes[i].name = "node_" + name;
+          }
+      if (renamed) {
+        for (size_t i = first; i < g.nodes.size(); ++i) {
+          for (std::string& in : g.nodes[i].inputs)
+            if (in == s.ref.name) in = name;
+          for (std::string& out : g.nodes[i].outputs)
+            if (out == s.ref.name) out = name;
+        }
+        scopes_.back().produced.erase(s.ref.name);
+        scopes_.back().produced.insert(name);
+        // Other results of the node may be the same value.
+        for (const ir::Value* other : node.outputs())
+          if (auto o = slots_.find(other); other != v && o != slots_.end() && o->second.ref.name == s.ref.name)
+            o->second.ref.name = name;
+        s.ref.name = name;
+        note_value(*v, s.ref);
+      } else {
+        names_.erase(name);
+      }
+    }
+  }
+}
+
+}  // namespace tern::onnx

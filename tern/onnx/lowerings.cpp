@@ -1,0 +1,31 @@
+// All families' functions in one index.
+#include <unordered_map>
+
+#include "tern/dispatch/op.h"
+#include "tern/onnx/lower.h"
+
+namespace tern::onnx {
+
+const Lowering* find_lowering(std::string_view qualified) {
+  static const auto* index = [] {
+    auto* map = new std::unordered_map<std::string_view, const Lowering*>;
+    for (Span<const Lowering> table :
+         {conv_lowerings(), pool_lowerings(), norm_lowerings(), view_lowerings(), index_lowerings(), join_lowerings(),
+          linear_lowerings(), reduce_lowerings(), creation_lowerings(), arithmetic_lowerings(), activation_lowerings(),
+          attention_lowerings(), sort_lowerings(), copy_lowerings()})
+      for (const Lowering& l : table) map->emplace(l.op, &l);
+    return map;
+  }();
+  auto it = index->find(qualified);
+  return it == index->end() ? nullptr : it->second;
+}
+
+bool can_lower(const Op& op) {
+  if (op.onnx || find_lowering(op.qualified())) return true;
+  const Schema& s = op.schema();
+  if (s.overload.view() != "Scalar") return false;
+  const Op* twin = find_op(s.name, Symbol("Tensor"));
+  return twin && twin->onnx && twin->schema().args.size() == s.args.size();
+}
+
+}  // namespace tern::onnx

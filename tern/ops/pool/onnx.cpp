@@ -1,0 +1,293 @@
+// Pooling, padding and resizing in ONNX.
+#include "tern/onnx/lower.h"
+
+namespace tern::onnx {
+
+namespace {
+
+// Pooling works on a batch: without one, a dimension comes and goes.
+struct Batched {
+  Batched(Call& call, size_t spatial) : c(call), added(call.rank(0) == static_cast<int64_t>(spatial) + 1) {
+    x = added ? c.unsqueeze(c.tensor(0), {0}) : c.tensor(0);
+  }
+  Ref finish(const Ref& y) { return added ? c.squeeze(y, {0}) : y; }
+  Call& c;
+  bool added;
+  Ref x;
+};
+
+std::vector<int64_t> spread(std::vector<int64_t> v, size_t n, int64_t otherwise) {
+  if (v.empty()) return std::vector<int64_t>(n, otherwise);
+  if (v.size() == 1) v.resize(n, v[0]);
+  return v;
+}
+
+std::vector<int64_t> both_sides(std::vector<int64_t> v) {
+  size_t n = v.size();
+  for (size_t i = 0; i < n; ++i) v.push_back(v[i]);
+  return v;
+}
+
+template <size_t N>
+void lower_max_pool(Call& c) {
+  Batched in(c, N);
+  std::vector<int64_t> kernel = spread(c.ints(1), N, 1);
+  std::vector<int64_t> stride = c.ints(2).empty() ? kernel : spread(c.ints(2), N, 1);
+  Attributes at = {Attribute::of("kernel_shape", kernel), Attribute::of("strides", stride),
+                   Attribute::of("pads", both_sides(spread(c.ints(3), N, 0))),
+                   Attribute::of("dilations", spread(c.ints(4), N, 1)),
+                   Attribute::of("ceil_mode", int64_t{c.flag(5)})};
+  bool wants_indices = c.node().num_outputs() > 1 && c.node().output(1).has_uses();
+  if (!wants_indices) {
+    c.set(in.finish(c.emit("MaxPool", {in.x}, std::move(at))));
+    return;
+  }
+  std::vector<Ref> out = c.emit_many("MaxPool", {in.x}, std::move(at), 2);
+  // ONNX counts through the whole tensor, PyTorch through one plane.
+  Ref plane;
+  for (size_t d = 0; d < N; ++d) {
+    Ref size = c.size_of(in.x, static_cast<int64_t>(d + 2));
+    plane = plane ? c.emit("Mul", {plane, size}) : size;
+  }
+  out[1].dtype = DType::int64;
+  Ref indices = c.emit("Mod", {out[1], plane});
+  c.set(in.finish(out[0]), 0);
+  c.set(in.finish(indices), 1);
+}
+
+template <size_t N>
+void lower_avg_pool(Call& c) {
+  Batched in(c, N);
+  std::vector<int64_t> kernel = spread(c.ints(1), N, 1);
+  std::vector<int64_t> stride = c.ints(2).empty() ? kernel : spread(c.ints(2), N, 1);
+  bool ceil = c.flag(4), include = c.flag(5);
+  bool divisor = N > 1 && !c.is_none(6);
+  std::vector<int64_t> padding = spread(c.ints(3), N, 0);
+  if (divisor && ceil) c.refuse("divisor_override together with ceil_mode cannot be expressed");
+  Attributes at = {Attribute::of("kernel_shape", kernel), Attribute::of("strides", stride),
+                   Attribute::of("pads", both_sides(padding)), Attribute::of("ceil_mode", int64_t{ceil}),
+                   Attribute::of("count_include_pad", int64_t{include || divisor})};
+  Ref y = c.emit("AveragePool", {in.x}, std::move(at));
+  if (divisor) {
+    double count = 1;
+    for (int64_t k : kernel) count *= static_cast<double>(k);
+    y = c.emit("Mul", {y, c.constant(Scalar(count / c.number(6)), y.dtype)});
+  }
+  c.set(in.finish(y));
+}
+
+std::vector<int64_t> spatial_axes(size_t n) {
+  std::vector<int64_t> axes;
+  for (size_t d = 0; d < n; ++d) axes.push_back(static_cast<int64_t>(d) - static_cast<int64_t>(n));
+  return axes;
+}
+
+template <size_t N, bool Max>
+void lower_adaptive(Call& c) {
+  std::vector<int64_t> wanted = spread(c.ints(1), N, 1);
+  bool global = true, divides = true;
+  std::vector<int64_t> kernel;
+  for (size_t d = 0; d < N; ++d) {
+    auto size = c.dim(0, static_cast<int64_t>(d) - static_cast<int64_t>(N));
+    global = global && wanted[d] == 1;
+    divides = divides && size && *size > 0 && wanted[d] > 0 && *size % wanted[d] == 0;
+    if (divides) kernel.push_back(*size / wanted[d]);
+  }
+  if (Max && c.node().num_outputs() > 1 && c.node().output(1).has_uses()) c.refuse("the indices of adaptive_max_pool are used");
+  if (global) {
+    c.set(c.emit(Max ? "ReduceMax" : "ReduceMean", {c.tensor(0), c.constant(spatial_axes(N))},
+                 {Attribute::of("keepdims", int64_t{1})}));
+    return;
+  }
+  if (divides) {
+    Batched in(c, N);
+    c.set(in.finish(c.emit(Max ? "MaxPool" : "AveragePool", {in.x},
+                           {Attribute::of("kernel_shape", kernel), Attribute::of("strides", kernel)})));
+    return;
+  }
+  if (Max) c.refuse("adaptive_max_pool needs static sizes that are multiples of the output's");
+  // Windows of different lengths: an average along one dimension is a product with a matrix of weights.
+  Ref y = c.tensor(0);
+  int64_t rank = c.rank(0);
+  for (size_t d = 0; d < N; ++d) {
+    auto size = c.dim(0, static_cast<int64_t>(d) - static_cast<int64_t>(N));
+    if (!size) c.refuse("adaptive_avg_pool needs sizes that are known");
+    Tensor weights = make_tensor({*size, wanted[d]}, kFloat);
+    float* w = weights.data_ptr<float>();
+    std::fill(w, w + *size * wanted[d], 0.0f);
+    for (int64_t o = 0; o < wanted[d]; ++o) {
+      int64_t from = o * *size / wanted[d], to = ((o + 1) * *size + wanted[d] - 1) / wanted[d];
+      for (int64_t i = from; i < to; ++i) w[i * wanted[d] + o] = 1.0f / static_cast<float>(to - from);
+    }
+    std::vector<int64_t> perm;
+    for (int64_t i = 0; i < rank; ++i) perm.push_back(i);
+    size_t axis = static_cast<size_t>(rank) - N + d;
+    std::swap(perm[axis], perm.back());
+    bool last = d + 1 == N;
+    if (!last) y = c.transpose(y, perm);
+    y = c.emit("MatMul", {y, c.cast(c.constant(weights), y.dtype)});
+    if (!last) y = c.transpose(y, perm);
+  }
+  c.set(y);
+}
+
+// PyTorch lists pairs from the last dimension on; ONNX all beginnings, then all ends.
+void pad(Call& c, const std::string& mode, const Ref& value) {
+  Ref x = c.tensor(0);
+  int64_t rank = c.rank(0);
+  std::vector<Size> given = c.extents(1);
+  size_t dims = given.size() / 2;
+  std::vector<Size> pads(2 * static_cast<size_t>(rank));
+  if (static_cast<int64_t>(dims) > rank) c.refuse("there are more pads than dimensions");
+  for (size_t i = 0; i < dims; ++i) {
+    size_t d = static_cast<size_t>(rank) - 1 - i;
+    pads[d] = given[2 * i];
+    pads[d + static_cast<size_t>(rank)] = given[2 * i + 1];
+  }
+  c.set(c.emit("Pad", {x, c.join(pads), value}, {Attribute::of("mode", mode)}));
+}
+
+void lower_constant_pad(Call& c) {
+  Ref x = c.tensor(0);
+  pad(c, "constant", c.is_none(2) ? Ref() : c.constant(c.scalar(2), x.dtype));
+}
+
+void lower_pad(Call& c) {
+  std::string mode = c.size() > 2 ? c.text(2) : "constant";
+  Ref x = c.tensor(0);
+  if (mode == "constant") return pad(c, mode, c.is_none(3) ? Ref() : c.constant(c.scalar(3), x.dtype));
+  if (mode == "circular" && c.opset() < 19) c.refuse("circular padding needs opset 19");
+  pad(c, mode == "replicate" ? "edge" : mode == "circular" ? "wrap" : mode, {});
+}
+
+void lower_reflection_pad(Call& c) { pad(c, "reflect", {}); }
+void lower_replication_pad(Call& c) { pad(c, "edge", {}); }
+
+struct ResizeMode {
+  const char* mode;
+  const char* transform;
+  const char* nearest = nullptr;
+};
+
+// Sizes where they are given, else the factors: PyTorch then computes coordinates with them, not with the rounded sizes.
+void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> sizes, std::vector<double> factors) {
+  Attributes at = {Attribute::of("mode", std::string(m.mode)),
+                   Attribute::of("coordinate_transformation_mode", std::string(m.transform))};
+  if (m.nearest) at.push_back(Attribute::of("nearest_mode", std::string(m.nearest)));
+  if (std::string_view(m.mode) == "cubic") at.push_back(Attribute::of("cubic_coeff_a", -0.75f));
+  Ref x = c.tensor(0);
+  if (!factors.empty()) {
+    std::vector<float> scales = {1, 1};
+    for (double f : factors) scales.push_back(static_cast<float>(f));
+    c.set(c.emit("Resize", {x, {}, c.constant(from_vector(scales, {static_cast<int64_t>(scales.size())}))}, std::move(at)));
+    return;
+  }
+  std::vector<Size> all;
+  for (size_t d = 0; d < 2; ++d) {
+    auto known = c.dim(0, static_cast<int64_t>(d));
+    all.push_back(known ? Size{*known} : Size{0, c.size_of(x, static_cast<int64_t>(d))});
+  }
+  if (sizes.size() != spatial) c.refuse("the output size is missing");
+  all.insert(all.end(), sizes.begin(), sizes.end());
+  c.set(c.emit("Resize", {x, {}, {}, c.join(all)}, std::move(at)));
+}
+
+std::vector<double> factors_of(Call& c, size_t i) {
+  std::vector<double> out;
+  if (c.is_none(i)) return out;
+  const ir::Operand& o = c.node().input(i);
+  if (!o.is_constant()) c.refuse("scale_factors are computed by the model");
+  for (const tern::Value& v : o.constant().items()) out.push_back(v.to_double());
+  return out;
+}
+
+template <size_t N>
+void lower_nearest(Call& c) {  // (input, output_size, scale_factors)
+  resize(c, N, {"nearest", "asymmetric", "floor"}, c.is_none(1) ? std::vector<Size>() : c.extents(1), factors_of(c, 2));
+}
+template <size_t N>
+void lower_nearest_exact(Call& c) {
+  resize(c, N, {"nearest", "half_pixel", "round_prefer_ceil"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
+         factors_of(c, 2));
+}
+template <size_t N>
+void lower_nearest_sizes(Call& c) {  // (self, output_size, scales...)
+  resize(c, N, {"nearest", "asymmetric", "floor"}, c.extents(1), {});
+}
+template <size_t N>
+void lower_linear(Call& c) {  // (input, output_size, align_corners, scale_factors)
+  resize(c, N, {"linear", c.flag(2) ? "align_corners" : "half_pixel"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
+         c.flag(2) ? std::vector<double>() : factors_of(c, 3));
+}
+template <size_t N>
+void lower_linear_sizes(Call& c) {  // (self, output_size, align_corners, scales...)
+  resize(c, N, {"linear", c.flag(2) ? "align_corners" : "half_pixel"}, c.extents(1), {});
+}
+void lower_bicubic(Call& c) {
+  resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
+         c.flag(2) ? std::vector<double>() : factors_of(c, 3));
+}
+
+void lower_grid_sampler(Call& c) {
+  static const char* modes[] = {"linear", "nearest", "cubic"};
+  static const char* old_modes[] = {"bilinear", "nearest", "bicubic"};
+  static const char* paddings[] = {"zeros", "border", "reflection"};
+  int64_t mode = c.integer(2), padding = c.integer(3);
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) c.refuse("unknown interpolation or padding mode");
+  c.set(c.emit("GridSample", {c.tensor(0), c.tensor(1)},
+               {Attribute::of("mode", std::string(c.opset() >= 20 ? modes[mode] : old_modes[mode])),
+                Attribute::of("padding_mode", std::string(paddings[padding])),
+                Attribute::of("align_corners", int64_t{c.flag(4)})}));
+}
+
+constexpr Lowering table[] = {
+    {"aten::max_pool1d", lower_max_pool<1>},
+    {"aten::max_pool2d", lower_max_pool<2>},
+    {"aten::max_pool3d", lower_max_pool<3>},
+    {"aten::max_pool1d_with_indices", lower_max_pool<1>},
+    {"aten::max_pool2d_with_indices", lower_max_pool<2>},
+    {"aten::max_pool3d_with_indices", lower_max_pool<3>},
+    {"aten::avg_pool1d", lower_avg_pool<1>},
+    {"aten::avg_pool2d", lower_avg_pool<2>},
+    {"aten::avg_pool3d", lower_avg_pool<3>},
+    {"aten::adaptive_avg_pool1d", lower_adaptive<1, false>},
+    {"aten::adaptive_avg_pool2d", lower_adaptive<2, false>},
+    {"aten::adaptive_avg_pool3d", lower_adaptive<3, false>},
+    {"aten::_adaptive_avg_pool2d", lower_adaptive<2, false>},
+    {"aten::_adaptive_avg_pool3d", lower_adaptive<3, false>},
+    {"aten::adaptive_max_pool1d", lower_adaptive<1, true>},
+    {"aten::adaptive_max_pool2d", lower_adaptive<2, true>},
+    {"aten::adaptive_max_pool3d", lower_adaptive<3, true>},
+    {"aten::constant_pad_nd", lower_constant_pad},
+    {"aten::pad", lower_pad},
+    {"aten::reflection_pad1d", lower_reflection_pad},
+    {"aten::reflection_pad2d", lower_reflection_pad},
+    {"aten::reflection_pad3d", lower_reflection_pad},
+    {"aten::replication_pad1d", lower_replication_pad},
+    {"aten::replication_pad2d", lower_replication_pad},
+    {"aten::replication_pad3d", lower_replication_pad},
+    {"aten::upsample_nearest1d.vec", lower_nearest<1>},
+    {"aten::upsample_nearest2d.vec", lower_nearest<2>},
+    {"aten::upsample_nearest3d.vec", lower_nearest<3>},
+    {"aten::_upsample_nearest_exact1d.vec", lower_nearest_exact<1>},
+    {"aten::_upsample_nearest_exact2d.vec", lower_nearest_exact<2>},
+    {"aten::_upsample_nearest_exact3d.vec", lower_nearest_exact<3>},
+    {"aten::upsample_nearest1d", lower_nearest_sizes<1>},
+    {"aten::upsample_nearest2d", lower_nearest_sizes<2>},
+    {"aten::upsample_nearest3d", lower_nearest_sizes<3>},
+    {"aten::upsample_linear1d.vec", lower_linear<1>},
+    {"aten::upsample_bilinear2d.vec", lower_linear<2>},
+    {"aten::upsample_trilinear3d.vec", lower_linear<3>},
+    {"aten::upsample_linear1d", lower_linear_sizes<1>},
+    {"aten::upsample_bilinear2d", lower_linear_sizes<2>},
+    {"aten::upsample_trilinear3d", lower_linear_sizes<3>},
+    {"aten::upsample_bicubic2d.vec", lower_bicubic},
+    {"aten::grid_sampler", lower_grid_sampler},
+    {"aten::grid_sampler_2d", lower_grid_sampler},
+};
+
+}  // namespace
+
+Span<const Lowering> pool_lowerings() { return table; }
+
+}  // namespace tern::onnx
