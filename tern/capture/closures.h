@@ -4,8 +4,9 @@
 
 namespace tern::capture {
 
-// For a node whose blocks all take the node's inputs from `first_operand` on (higher_order::cond: 1): values from outside
-// that any of the blocks uses become further inputs of the node and parameters of each block, in order of first use.
+// For a node whose blocks all take the node's inputs from `first_operand` on (higher_order::cond: 1): values
+// from outside that any of the blocks uses become further inputs of the node and parameters of each block, in
+// order of first use.
 void lift_closures(ir::Node& node, size_t first_operand);
 
 }  // namespace tern::capture

@@ -135,14 +135,29 @@ class Retracer {
         values_[&node.output()] = tern::Value(t->sizes[wrap_dim(inputs[1].to_int(), t.dim(), false)]);
         return;
       }
-      if (text.starts_with("item(")) {
+      if (text.starts_with("item(") || text.starts_with("_local_scalar_dense(")) {
         Tensor t = plain(inputs[0]).tensor();
         values_[&node.output()] = tern::Value(core_.Recorder::item(t, Loc{})->sym());
         return;
       }
-      Bound bound(*op, inputs);
+      // Assertions have a body that checks; what the program needs is the node.
+      bool keep = op->is(op_impure) || text.starts_with("lift_fresh_copy(");
+      if (keep)
+        for (tern::Value& v : inputs) v = plain(v);
+      const Schema& schema = op->schema();
+      size_t split = 0;
+      while (split < inputs.size() && !schema.args[split].keyword_only) ++split;
+      std::vector<std::pair<Symbol, tern::Value>> keywords;
+      for (size_t i = split; i < inputs.size(); ++i) keywords.emplace_back(schema.args[i].name, inputs[i]);
+      Bound bound(*op, Span<const tern::Value>(inputs).first(split), keywords);
       std::vector<tern::Value> results(std::max<int>(op->results, 1));
-      tern::call(*op, bound.args(), results.data());
+      if (keep) {
+        core_.Recorder::call(*op, bound.args(), results.data());
+        if (options_.functional)
+          for (tern::Value& v : results) v = functional_.wrap(v);
+      } else {
+        tern::call(*op, bound.args(), results.data());
+      }
       for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results[i];
       return;
     }
@@ -174,11 +189,31 @@ class Retracer {
     } else if (node.is("prim::Constant")) {
       const tern::Value* value = node.attribute("value");
       result = value ? *value : tern::Value();
+    } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
+      result = record_condition(node, inputs);
     } else if (ir::Builtin builtin = ir::find_builtin(node.kind())) {
       result = builtin(inputs);
     } else {
       failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
     }
+  }
+
+  static bool any_symbolic(const std::vector<tern::Value>& inputs) {
+    for (const tern::Value& v : inputs)
+      if (v.is_int() && v.sym().is_symbolic()) return true;
+    return false;
+  }
+
+  // A question on sizes that the program asks at run time is not answered here: the node stays.
+  tern::Value record_condition(const ir::Node& node, const std::vector<tern::Value>& inputs) {
+    std::vector<ir::In> operands;
+    for (const tern::Value& v : inputs) operands.push_back(core_.operand(v));
+    const ir::Type* types[] = {ir::Type::boolean()};
+    ir::Node& made = graph_->make(node.kind(), operands, types, node.output().name());
+    made.set_origin(node.origin());
+    SymInt answer = graph_->shapes->create_unbacked_symbool("condition").as_expr();
+    core_.bind(answer, made.output());
+    return answer;
   }
 
   // Runs a block inside a new one; gives what it returns and what it wrote.

@@ -24,7 +24,8 @@ bool is_bound(ShapeEnv& env, SymBool condition) {
 
 class Inserter {
  public:
-  Inserter(ir::Graph& graph, capture::Recorder& recorder) : graph_(graph), recorder_(recorder), env_(*graph.shapes) {}
+  Inserter(ir::Graph& graph, capture::Recorder& recorder)
+      : graph_(graph), recorder_(recorder), env_(*graph.shapes) {}
 
   void run() {
     capture::Recorder::Known known = recorder_.known();
@@ -53,7 +54,8 @@ class Inserter {
         has_min = true;
         r.min = 0;
       }
-      ir::In inputs[] = {*it->second, has_min ? ir::In(Value(r.min)) : ir::In(), has_max ? ir::In(Value(r.max)) : ir::In()};
+      ir::In inputs[] = {*it->second, has_min ? ir::In(Value(r.min)) : ir::In(),
+                         has_max ? ir::In(Value(r.max)) : ir::In()};
       call(for_size ? "aten::sym_constrain_range_for_size" : "aten::sym_constrain_range", inputs, made);
     }
   }
@@ -83,9 +85,10 @@ class Inserter {
       ir::InsertAt at(before);
       ir::In condition = materialise(a.condition);
       if (!condition.is_value()) continue;
-      std::string message = a.message.empty() ? fmt::format("Runtime assertion failed for expression {} on node '{}'",
-                                                            a.condition.str(), condition.value()->name())
-                                              : a.message;
+      std::string message = a.message.empty()
+                                ? fmt::format("Runtime assertion failed for expression {} on node '{}'",
+                                              a.condition.str(), condition.value()->name())
+                                : a.message;
       ir::In inputs[] = {condition, Value(message)};
       call("aten::_assert_scalar", inputs, before);
     }
@@ -109,8 +112,9 @@ class Inserter {
       ir::In total = part(0);
       for (size_t i = 1; i < e.count; ++i) {
         ir::In in[] = {total, part(i)};
-        total = graph_.make(e.kind == sym::Kind::all ? "aten::__and__.bool" : "aten::__or__.bool", in, types,
-                            e.kind == sym::Kind::all ? "and_1" : "or_1")
+        total = graph_
+                    .make(e.kind == sym::Kind::all ? "aten::__and__.bool" : "aten::__or__.bool", in, types,
+                          e.kind == sym::Kind::all ? "and_1" : "or_1")
                     .output();
       }
       return total;
@@ -185,7 +189,8 @@ std::vector<std::pair<std::string, Range>> symbol_ranges(const ir::Graph& graph)
   for (const ir::Node& n : graph.top())
     if (const Value* s = n.meta("unbacked_symbol")) add(s->sym());
   for (SymInt s : order)
-    if (is_symbol(env, s)) ranges.emplace_back(s.str(), env.is_unbacked(s) ? env.range(s) : env.declared_range(s));
+    if (is_symbol(env, s))
+      ranges.emplace_back(s.str(), env.is_unbacked(s) ? env.range(s) : env.declared_range(s));
   return ranges;
 }
 

@@ -5,7 +5,8 @@
 
 namespace tern {
 
-// Run-time assertions on numbers that come from data: a range node after the value's own node, _assert_scalar for relations.
+// Run-time assertions on numbers that come from data: a range node after the value's own node, _assert_scalar
+// for relations.
 void insert_assertions(ir::Graph& graph, capture::Recorder& recorder);
 
 // Dims in the types of all values, with everything applied that the capture found out.

@@ -1,5 +1,6 @@
-// What a captured program may assume of numbers that come from data: torch._check and its relatives. On plain numbers they
-// are checked at once; under a capture they become knowledge and run-time assertions in the graph.
+// What a captured program may assume of numbers that come from data: torch._check and its relatives. On plain
+// numbers they are checked at once; under a capture they become knowledge and run-time assertions in the
+// graph.
 //   SymInt n = x.item().sym();
 //   check_is_size(n);
 //   check(sym_le(n, 5));

@@ -63,7 +63,8 @@ class CondRecorder {
     for (const Value& v : operands_.leaves) {
       if (v.is_tensor()) {
         Tensor copy = v.tensor().shallow_copy();
-        if (!copy.is_fake()) copy = make_tensor(copy.sizes(), copy.strides(), copy.dtype(), copy.device(), true);
+        if (!copy.is_fake())
+          copy = make_tensor(copy.sizes(), copy.strides(), copy.dtype(), copy.device(), true);
         ir::Value* outer = recorder_.find(v.tensor());
         recorder_.bind(copy, r.block->add_param(ir::Type::tensor_like(copy), outer ? outer->name() : "arg"));
         inside.emplace_back(copy);
@@ -92,11 +93,14 @@ class CondRecorder {
         if (!op->schema().args[i].alias.write || !n.input(i).is_value()) continue;
         const ir::Value* v = &n.input(i).value();
         while (v->node() && &v->node()->block() == &block && v->node()->op() &&
-               (v->node()->op()->is(op_view) || v->node()->op()->is(op_inplace)) && v->node()->input(0).is_value())
+               (v->node()->op()->is(op_view) || v->node()->op()->is(op_inplace)) &&
+               v->node()->input(0).is_value())
           v = &v->node()->input(0).value();
         if (!v->node() || &v->node()->block() != &block)
-          failf("cond: {} changes %{} in place ({}); a branch must not change its inputs: return a new tensor instead", name,
-                v->name(), op->qualified());
+          failf(
+              "cond: {} changes %{} in place ({}); a branch must not change its inputs: return a new tensor "
+              "instead",
+              name, v->name(), op->qualified());
       }
     }
   }
@@ -110,7 +114,8 @@ class CondRecorder {
       const Value &x = a.result.leaves[i], &y = b.result.leaves[i];
       if (!x.is_tensor() && !is_operand(x) && !is_operand(y)) {
         if (!x.equals(y))
-          failf("cond: the branches give different constants, {} and {}; only tensors may differ", x.str(), y.str());
+          failf("cond: the branches give different constants, {} and {}; only tensors may differ", x.str(),
+                y.str());
         leaves.push_back(x);
         continue;
       }
@@ -125,7 +130,8 @@ class CondRecorder {
     if (!y.is_tensor()) failf("cond: one branch gives a tensor, the other a {}", y.kind_name());
     const Tensor &s = x.tensor(), &t = y.tensor();
     if (s.dtype() != t.dtype())
-      failf("cond: the branches give tensors of {} and {}; convert one of them with to()", name(s.dtype()), name(t.dtype()));
+      failf("cond: the branches give tensors of {} and {}; convert one of them with to()", name(s.dtype()),
+            name(t.dtype()));
     if (s.dim() != t.dim())
       failf("cond: the branches give tensors of shapes {} and {}", str(s.sizes()), str(t.sizes()));
     Dims sizes(s.sizes());
@@ -153,13 +159,15 @@ class CondRecorder {
 
 }  // namespace
 
-Value cond(const Predicate& predicate, const Branch& true_fn, const Branch& false_fn, const std::vector<Value>& operands) {
+Value cond(const Predicate& predicate, const Branch& true_fn, const Branch& false_fn,
+           const std::vector<Value>& operands) {
   const Value& p = predicate.value();
   capture::Recorder* recorder = current_recorder();
   bool known = p.is_bool();
   if (p.is_int()) known = p.sym().maybe_int().has_value();
   if (p.is_tensor() && !p.tensor().is_fake() && recorder && !recorder->knows(p.tensor())) known = true;
-  if (!recorder || !(thread_state.active & rung_fake) || known) return truth_of(p) ? true_fn(operands) : false_fn(operands);
+  if (!recorder || !(thread_state.active & rung_fake) || known)
+    return truth_of(p) ? true_fn(operands) : false_fn(operands);
   if (p.is_tensor() && p.tensor().dtype() != DType::bool_)
     failf("cond: the condition must be a bool tensor, but it is one of {}", name(p.tensor().dtype()));
   return CondRecorder(*recorder, operands).run(p, true_fn, false_fn);

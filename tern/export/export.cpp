@@ -16,11 +16,11 @@ namespace {
 // A leaf of the input tree: what it is called in the graph, in messages, and at run time.
 struct Leaf {
   Value example;
-  std::string name;    // "ys_0"
-  std::string place;   // "ys[0]": how DynamicShapes names it
-  std::string input;   // "ys"
-  std::string path;    // "*args[1][0]"
-  std::string source;  // "L['ys'][0]"
+  std::string name;            // "ys_0"
+  std::string place;           // "ys[0]": how DynamicShapes names it
+  std::string input;           // "ys"
+  std::string path;            // "*args[1][0]"
+  std::string source;          // "L['ys'][0]"
   std::vector<Dim> dims = {};  // by dimension of a tensor; one for an int
   bool dynamic_int = false;
 };
@@ -35,7 +35,8 @@ std::string key_text(const tree::Key& key) {
   return identifier(key.value.is_string() ? key.value.string() : key.value.str());
 }
 
-// Strides of a tensor like the example but with these sizes: a stride that is the product of the sizes below it stays so.
+// Strides of a tensor like the example but with these sizes: a stride that is the product of the sizes below
+// it stays so.
 Dims strides_like(const Tensor& example, const Dims& sizes) {
   if (example.is_contiguous()) return contiguous_strides(sizes);
   size_t n = sizes.size();
@@ -47,8 +48,10 @@ Dims strides_like(const Tensor& example, const Dims& sizes) {
   SymInt expected = 1;
   int64_t expected_hint = 1;
   for (size_t d : order) {
-    if (stride(d) == expected_hint && stride(d) != 0) strides[d] = expected;
-    else if (stride(d) == 0) continue;
+    if (stride(d) == expected_hint && stride(d) != 0)
+      strides[d] = expected;
+    else if (stride(d) == 0)
+      continue;
     expected = strides[d] * sizes[d];
     expected_hint = stride(d) * example.sizes()[d].guard_int(Loc{});
   }
@@ -79,7 +82,8 @@ class Exporter {
     add_outputs(result);
     if (what_.check_state) what_.check_state();
     insert_assertions(graph_, recorder_);
-    data_->runtime_checks = dims_->require({.force_specializations = !options_.allow_complex_guards_as_runtime_asserts});
+    data_->runtime_checks =
+        dims_->require({.force_specializations = !options_.allow_complex_guards_as_runtime_asserts});
     simplify_types(graph_);
     add_ranges();
     add_module_calls();
@@ -120,7 +124,8 @@ class Exporter {
       tree::KeyPath below(path.begin() + 1, path.end()), rest(path.begin() + 2, path.end());
       Leaf leaf;
       leaf.example = flat.leaves[i];
-      leaf.input = is_positional ? data_->arg_names[static_cast<size_t>(path[1].value.to_int())] : path[1].value.string();
+      leaf.input = is_positional ? data_->arg_names[static_cast<size_t>(path[1].value.to_int())]
+                                 : path[1].value.string();
       leaf.name = identifier(leaf.input);
       for (const tree::Key& key : rest) leaf.name += "_" + key_text(key);
       leaf.place = leaf.input + tree::str(rest);
@@ -150,21 +155,22 @@ class Exporter {
         }
         if (!leaf.example.is_tensor()) {
           if (below || dims.empty()) continue;
-          failf(ErrorKind::value, "export: dims are given for the input {}, which is a {}, not a tensor", leaf.place,
-                leaf.example.kind_name());
+          failf(ErrorKind::value, "export: dims are given for the input {}, which is a {}, not a tensor",
+                leaf.place, leaf.example.kind_name());
         }
         int64_t rank = leaf.example.tensor().dim();
         for (const auto& [d, dim] : dims) {
           if (d < -rank || d >= rank)
-            failf(ErrorKind::value, "export: a dim is given for dimension {} of {}, which has {} dimensions", d, leaf.place,
-                  rank);
+            failf(ErrorKind::value, "export: a dim is given for dimension {} of {}, which has {} dimensions",
+                  d, leaf.place, rank);
           leaf.dims[static_cast<size_t>(d < 0 ? d + rank : d)] = dim;
         }
       }
       if (!any) {
         std::string inputs;
         for (const Leaf& leaf : leaves_) inputs += (inputs.empty() ? "" : ", ") + leaf.place;
-        failf(ErrorKind::value, "export: dims are given for '{}', which is no input; the inputs are {}", place, inputs);
+        failf(ErrorKind::value, "export: dims are given for '{}', which is no input; the inputs are {}",
+              place, inputs);
       }
     }
   }
@@ -205,7 +211,8 @@ class Exporter {
         ir::Value& v = graph_.add_input(ir::Type::tensor_like(s.tensor), name);
         recorder_.bind(s.tensor, v);
         data_->signature.inputs.push_back({kind, v.name(), s.name, s.persistent, {}});
-        (s.persistent || kind == InputKind::parameter ? data_->state : data_->constants).emplace_back(s.name, s.tensor);
+        (s.persistent || kind == InputKind::parameter ? data_->state : data_->constants)
+            .emplace_back(s.name, s.tensor);
       }
     for (const auto& [name, tensor] : what_.aliases) data_->state.emplace_back(name, tensor);
     first_user_input_ = data_->signature.inputs.size();
@@ -241,7 +248,8 @@ class Exporter {
             value = Value(s);
           }
         }
-        if (data_->int_inputs.empty() || data_->int_inputs.back().first != position) spec.constant = leaf.example;
+        if (data_->int_inputs.empty() || data_->int_inputs.back().first != position)
+          spec.constant = leaf.example;
         given.push_back(std::move(value));
       }
       data_->signature.inputs.push_back(std::move(spec));
@@ -266,18 +274,23 @@ class Exporter {
     return what_.call(args);
   }
 
-  // A tensor that is neither state nor input: a constant of the program. The program sees a copy of it, so that writing to
-  // it in one run does not change the next.
+  // A tensor that is neither state nor input: a constant of the program. The program sees a copy of it, so
+  // that writing to it in one run does not change the next.
   ir::In lift(const Tensor& t) {
     if (t.is_fake() && !t.is_meta())
-      fail("export: a fake tensor of another capture, or one that left a branch of this one, is used; tensors made inside a "
-           "captured function must not be kept between calls");
+      fail(
+          "export: a fake tensor of another capture, or one that left a branch of this one, is used; tensors "
+          "made inside a "
+          "captured function must not be kept between calls");
     std::string target = fmt::format("lifted_tensor_{}", num_lifted_++);
     ir::Node* at = &graph_.insert_point();
     while (at->block().parent()) at = at->block().parent();
+    ir::TensorInfo info = ir::Type::tensor_like(t)->info();
+    info.requires_grad = false;
     ir::Value& v =
-        graph_.top().insert_param(first_user_input_ + num_constants_, ir::Type::tensor_like(t.detach()), "c_" + target);
-    auto position = data_->signature.inputs.begin() + static_cast<std::ptrdiff_t>(first_user_input_ + num_constants_);
+        graph_.top().insert_param(first_user_input_ + num_constants_, ir::Type::tensor(info), "c_" + target);
+    auto position =
+        data_->signature.inputs.begin() + static_cast<std::ptrdiff_t>(first_user_input_ + num_constants_);
     data_->signature.inputs.insert(position, {InputKind::constant_tensor, v.name(), target, true, {}});
     for (auto& [index, symbol] : data_->int_inputs) ++index;
     ++num_constants_;
@@ -296,7 +309,8 @@ class Exporter {
     for (const Value& leaf : flat.leaves) {
       ir::In in = recorder_.operand(leaf);
       graph_.add_output(in);
-      data_->signature.outputs.push_back({OutputKind::user_output, in.is_value() ? in.value()->name() : "", {}});
+      data_->signature.outputs.push_back(
+          {OutputKind::user_output, in.is_value() ? in.value()->name() : "", {}});
     }
   }
 
@@ -329,15 +343,18 @@ class Exporter {
 
 }  // namespace
 
-ExportedProgram export_for_training(const Exportable& what, const NamedValues& args, const ExportOptions& options) {
+ExportedProgram export_for_training(const Exportable& what, const NamedValues& args,
+                                    const ExportOptions& options) {
   return Exporter(what, args, options).run();
 }
 
-ExportedProgram export_program(const Exportable& what, const NamedValues& args, const ExportOptions& options) {
+ExportedProgram export_program(const Exportable& what, const NamedValues& args,
+                               const ExportOptions& options) {
   return lower(export_for_training(what, args, options), capture::is_composite, Dialect::aten);
 }
 
-ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand, Dialect dialect) {
+ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
+                      Dialect dialect) {
   const ExportedProgram::Data& from = program.data();
   capture::RetraceOptions options;
   options.expand = expand;
@@ -380,10 +397,17 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
   for (size_t i : retraced.mutated) {
     const InputSpec& spec = data->signature.inputs[i];
     switch (spec.kind) {
-      case InputKind::buffer: outputs.push_back({OutputKind::buffer_mutation, {}, spec.target}); break;
-      case InputKind::parameter: outputs.push_back({OutputKind::parameter_mutation, {}, spec.target}); break;
-      case InputKind::user_input: outputs.push_back({OutputKind::user_input_mutation, {}, spec.name}); break;
-      default: failf("export: the constant {} is written to; make it a buffer", spec.target);
+      case InputKind::buffer:
+        outputs.push_back({OutputKind::buffer_mutation, {}, spec.target});
+        break;
+      case InputKind::parameter:
+        outputs.push_back({OutputKind::parameter_mutation, {}, spec.target});
+        break;
+      case InputKind::user_input:
+        outputs.push_back({OutputKind::user_input_mutation, {}, spec.name});
+        break;
+      default:
+        failf("export: the constant {} is written to; make it a buffer", spec.target);
     }
   }
   outputs.insert(outputs.end(), from.signature.outputs.begin(), from.signature.outputs.end());
@@ -400,7 +424,8 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
 Exportable exportable_state(const nn::Module& module) {
   Exportable what;
   what.type_name = module.type_name();
-  nn::StateDict params = module.named_parameters(), buffers = module.named_buffers(), all = module.state_dict();
+  nn::StateDict params = module.named_parameters(), buffers = module.named_buffers(),
+                all = module.state_dict();
   std::unordered_set<std::string> persistent;
   for (const auto& [name, tensor] : all) persistent.insert(name);
   std::unordered_set<std::string> listed;
@@ -428,11 +453,15 @@ Exportable exportable_state(const nn::Module& module) {
       size_t dot = s.name.rfind('.');
       nn::Module owner = dot == std::string::npos ? module : module.submodule(s.name.substr(0, dot));
       std::string name = dot == std::string::npos ? s.name : s.name.substr(dot + 1);
-      if (s.kind == InputKind::parameter) owner.register_parameter(name, s.tensor);
-      else owner.register_buffer(name, s.tensor, s.persistent);
-      failf("export: '{0}' was replaced by another tensor while the module was captured, which a program cannot do; write "
-            "into it instead: {0}.copy_(value)",
-            s.name);
+      if (s.kind == InputKind::parameter)
+        owner.register_parameter(name, s.tensor);
+      else
+        owner.register_buffer(name, s.tensor, s.persistent);
+      failf(
+          "export: '{0}' was replaced by another tensor while the module was captured, which a program "
+          "cannot do; write "
+          "into it instead: {0}.copy_(value)",
+          s.name);
     }
   };
   return what;

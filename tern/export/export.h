@@ -1,7 +1,8 @@
 // Capturing a module or a function as an ExportedProgram:
 //   auto batch = Dim("batch", {.max = 4096});
 //   auto program = export_program(net, {{"x", randn({2, 784})}}, {.dynamic = {{"x", {{0, batch}}}}});
-// Nothing runs for real: inputs become fake tensors whose dynamic sizes are symbols, and no state is written to.
+// Nothing runs for real: inputs become fake tensors whose dynamic sizes are symbols, and no state is written
+// to.
 #pragma once
 #include "tern/export/module.h"
 #include "tern/export/program.h"
@@ -21,14 +22,15 @@ struct NamedValue {
 };
 using NamedValues = std::vector<NamedValue>;
 
-// Dims of an input by its name, or by the place of a tensor inside it: "x", "ys[0]", "zs['a']". The name of a container
-// stands for every tensor in it.
+// Dims of an input by its name, or by the place of a tensor inside it: "x", "ys[0]", "zs['a']". The name of a
+// container stands for every tensor in it.
 using DynamicShapes = std::vector<std::pair<std::string, std::vector<std::pair<int64_t, Dim>>>>;
 
 struct ExportOptions {
-  NamedValues kwargs = {};       // passed after the positional arguments; keywords in the program's input tree
+  NamedValues kwargs = {};  // passed after the positional arguments; keywords in the program's input tree
   DynamicShapes dynamic = {};
-  bool allow_complex_guards_as_runtime_asserts = false;  // relations that Dims cannot say are checked at run time
+  bool allow_complex_guards_as_runtime_asserts =
+      false;  // relations that Dims cannot say are checked at run time
 };
 
 // What is captured, without its C++ type.
@@ -40,19 +42,22 @@ struct Exportable {
     InputKind kind = InputKind::parameter;
     bool persistent = true;
   };
-  std::vector<State> state = {};                // each tensor once
-  NamedTensors aliases = {};                    // further names of the same tensors
+  std::vector<State> state = {};  // each tensor once
+  NamedTensors aliases = {};      // further names of the same tensors
   std::string type_name = {};
-  Function<void()> check_state = {};            // throws if the module was changed in a way that a program cannot say
+  Function<void()> check_state = {};  // throws if the module was changed in a way that a program cannot say
 };
 Exportable exportable_state(const nn::Module& module);  // all but `call`
 
 // Throws UserError texts of PyTorch with suggested fixes where the dims do not hold.
-ExportedProgram export_program(const Exportable& what, const NamedValues& args, const ExportOptions& options = {});
-ExportedProgram export_for_training(const Exportable& what, const NamedValues& args, const ExportOptions& options = {});
+ExportedProgram export_program(const Exportable& what, const NamedValues& args,
+                               const ExportOptions& options = {});
+ExportedProgram export_for_training(const Exportable& what, const NamedValues& args,
+                                    const ExportOptions& options = {});
 
 // A program without mutation, with the operators that `expand` names replaced by their bodies.
-ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand, Dialect dialect);
+ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
+                      Dialect dialect);
 
 namespace details {
 
@@ -63,7 +68,8 @@ Value call_with_values(const std::vector<Value>& args, Call&& call) {
   if (args.size() != sizeof...(A)) wrong_argument_count(sizeof...(A), args.size());
   auto given = [&]<size_t... I>(std::index_sequence<I...>) {
     return std::tuple<std::remove_cvref_t<A>...>{tree::from_value<std::remove_cvref_t<A>>(args[I])...};
-  }(std::index_sequence_for<A...>());
+  }
+  (std::index_sequence_for<A...>());
   if constexpr (std::is_void_v<Result>) {
     std::apply(call, given);
     return {};
@@ -82,7 +88,8 @@ struct Callable<R (C::*)(A...)> {
   }
   template <class M>
   static Value call_module(M& m, const std::vector<Value>& args) {
-    return call_with_values<R, A...>(args, [&](auto&... a) -> R { return nn::call(m, static_cast<A>(a)...); });
+    return call_with_values<R, A...>(args,
+                                     [&](auto&... a) -> R { return nn::call(m, static_cast<A>(a)...); });
   }
 };
 template <class C, class R, class... A>
@@ -121,16 +128,17 @@ concept CanExport = !std::is_same_v<T, Exportable>;
 
 }  // namespace details
 
-// A module with one `forward`, or a function: arguments and result are what tree/convert.h knows. Functional ATen.
+// A module with one `forward`, or a function: arguments and result are what tree/convert.h knows. Functional
+// ATen.
 template <class T>
-  requires details::CanExport<T>
-ExportedProgram export_program(const T& what, const NamedValues& args, const ExportOptions& options = {}) {
+requires details::CanExport<T> ExportedProgram export_program(const T& what, const NamedValues& args,
+                                                              const ExportOptions& options = {}) {
   return export_program(details::exportable(const_cast<T&>(what)), args, options);
 }
 // The calls as the user made them, mutation included.
 template <class T>
-  requires details::CanExport<T>
-ExportedProgram export_for_training(const T& what, const NamedValues& args, const ExportOptions& options = {}) {
+requires details::CanExport<T> ExportedProgram export_for_training(const T& what, const NamedValues& args,
+                                                                   const ExportOptions& options = {}) {
   return export_for_training(details::exportable(const_cast<T&>(what)), args, options);
 }
 

@@ -25,10 +25,44 @@ std::vector<std::string> run_time_paths(const tree::Spec& in_spec) {
 
 [[noreturn]] void wrong_structure(const tree::Spec& wanted, const tree::Spec& found) {
   failf(ErrorKind::value,
-        "Trying to flatten user inputs with exported input tree spec: \n{}\nbut actually got inputs with tree spec of: \n{}.\n"
-        "Please check that the inputs have the same number and type of args and kwargs as the ones you used when tracing.",
+        "Trying to flatten user inputs with exported input tree spec: \n{}\nbut actually got inputs with "
+        "tree spec of: \n{}.\n"
+        "Please check that the inputs have the same number and type of args and kwargs as the ones you used "
+        "when tracing.",
         wanted.str(), found.str());
 }
+
+// While a program is captured again: its nodes are recorded where they were first, not where the program is
+// called.
+class Retold : public ir::Observer {
+ public:
+  Retold() : scope_(thread_state.scope), loc_(thread_state.loc) {}
+  ~Retold() override {
+    thread_state.scope = scope_;
+    thread_state.loc = loc_;
+  }
+  void before(const ir::Node& node) override {
+    const ir::Origin* o = node.origin();
+    thread_state.scope = o && o->scope ? chain(o->scope) : scope_;
+    thread_state.loc =
+        o && o->has_place() ? Loc{o->file.c_str(), o->function.c_str(), o->line, o->column} : loc_;
+  }
+
+ private:
+  // The root of the program stands for the module that is being captured.
+  const Scope* chain(const ir::ModuleScope* s) {
+    if (!s) return scope_;
+    auto [it, fresh] = scopes_.try_emplace(s);
+    if (fresh) {
+      const Scope* parent = s->parent ? chain(s->parent) : nullptr;
+      scopes_[s] = Scope{s->path, s->type_name, nullptr, parent};
+    }
+    return &scopes_[s];
+  }
+  std::unordered_map<const ir::ModuleScope*, Scope> scopes_;
+  const Scope* scope_;
+  Loc loc_;
+};
 
 }  // namespace
 
@@ -46,7 +80,8 @@ struct ExportedModule::Runner {
         continue;
       }
       state.emplace_back();
-      if (leaf >= paths.size()) fail(ErrorKind::file, "the program has more inputs than its input tree has leaves");
+      if (leaf >= paths.size())
+        fail(ErrorKind::file, "the program has more inputs than its input tree has leaves");
       const ir::Type& type = *d.graph->inputs()[i]->type();
       if (!spec.constant && type.is_tensor() && type.has_sizes()) {
         for (size_t k = 0; k < type.sizes().size(); ++k)
@@ -102,16 +137,19 @@ struct ExportedModule::Runner {
       const ir::Type& type = *d.graph->inputs()[i]->type();
       if (spec.constant) {
         if (!given.equals(*spec.constant))
-          failf("Expected input at {} to be equal to {}, but got {}", path, spec.constant->str(), given.str());
+          failf("Expected input at {} to be equal to {}, but got {}", path, spec.constant->str(),
+                given.str());
       } else if (type.is_tensor()) {
-        if (!given.is_tensor()) failf("Expected input at {} to be a tensor, but got {}", path, given.kind_name());
+        if (!given.is_tensor())
+          failf("Expected input at {} to be a tensor, but got {}", path, given.kind_name());
         const Tensor& t = given.tensor();
         if (type.dtype() != DType::undefined && t.dtype() != type.dtype())
-          failf("Expected input at {}.dtype to be torch.{}, but got torch.{}", path, tern::name(type.dtype()), tern::name(t.dtype()));
+          failf("Expected input at {}.dtype to be torch.{}, but got torch.{}", path, tern::name(type.dtype()),
+                tern::name(t.dtype()));
         if (type.has_sizes()) {
           if (static_cast<size_t>(t.dim()) != type.sizes().size())
-            failf("Unexpected number of dimensions in input at {}.shape, expected {}, got {}", path, tern::str(type.sizes()),
-                  tern::str(t.sizes()));
+            failf("Unexpected number of dimensions in input at {}.shape, expected {}, got {}", path,
+                  tern::str(type.sizes()), tern::str(t.sizes()));
           for (SymInt s : t.sizes()) add(s);
         }
       } else if (type.is(ir::TypeKind::int_) && program.symbol_of(i)) {
@@ -133,10 +171,17 @@ struct ExportedModule::Runner {
       if (!s.is_symbolic()) continue;
       bool ok = true;
       switch (row.kind) {
-        case InputCheck::Kind::equal_int: ok = s == row.value; break;
-        case InputCheck::Kind::at_least: ok = row.value <= 2 || s >= row.value; break;
-        case InputCheck::Kind::at_most: ok = s <= row.value; break;
-        default: break;
+        case InputCheck::Kind::equal_int:
+          ok = s == row.value;
+          break;
+        case InputCheck::Kind::at_least:
+          ok = row.value <= 2 || s >= row.value;
+          break;
+        case InputCheck::Kind::at_most:
+          ok = s <= row.value;
+          break;
+        default:
+          break;
       }
       if (!ok) fail("the sizes of an exported program that is captured again do not hold");
     }
@@ -152,22 +197,37 @@ struct ExportedModule::Runner {
       const InputSpec& spec = d.signature.inputs[i];
       inputs.push_back(spec.kind == InputKind::user_input ? leaves[leaf++] : Value(state[i]));
     }
-    std::vector<Value> outputs = custom ? custom(inputs) : code().run(inputs);
+    std::vector<Value> outputs = custom ? custom(inputs) : interpret(inputs);
     std::vector<Value> results;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const OutputSpec& spec = d.signature.outputs[i];
       switch (spec.kind) {
-        case OutputKind::buffer_mutation: write(state_input(InputKind::buffer, spec.target), outputs[i], inputs); break;
+        case OutputKind::buffer_mutation:
+          write(state_input(InputKind::buffer, spec.target), outputs[i], inputs);
+          break;
         case OutputKind::parameter_mutation:
           write(state_input(InputKind::parameter, spec.target), outputs[i], inputs);
           break;
-        case OutputKind::user_input_mutation: write(user_input(spec.target), outputs[i], inputs); break;
+        case OutputKind::user_input_mutation:
+          write(user_input(spec.target), outputs[i], inputs);
+          break;
         case OutputKind::user_output:
-        case OutputKind::loss_output: results.push_back(outputs[i]); break;
-        default: break;  // gradients and tokens are no results of a call
+        case OutputKind::loss_output:
+          results.push_back(outputs[i]);
+          break;
+        default:
+          break;  // gradients and tokens are no results of a call
       }
     }
     return tree::unflatten(d.out_spec, results);
+  }
+
+  std::vector<Value> interpret(const std::vector<Value>& inputs) const {
+    if (!(thread_state.active & rung_record)) return code().run(inputs);
+    Retold retold;
+    ir::RunOptions options;
+    options.observer = &retold;
+    return code().run(inputs, options);
   }
 
   size_t state_input(InputKind kind, const std::string& target) const {
@@ -253,8 +313,10 @@ ExportedModule::ExportedModule(const ExportedProgram& program, Run run)
   };
   for (const auto& [name, tensor] : d.state) {
     nn::Module owner = owner_of(*this, name, types);
-    if (kind_of(tensor) == InputKind::parameter) owner.register_parameter(last_part(name), tensor);
-    else owner.register_buffer(last_part(name), tensor);
+    if (kind_of(tensor) == InputKind::parameter)
+      owner.register_parameter(last_part(name), tensor);
+    else
+      owner.register_buffer(last_part(name), tensor);
   }
   for (size_t i = 0; i < d.signature.inputs.size(); ++i) {
     const InputSpec& s = d.signature.inputs[i];
@@ -279,7 +341,8 @@ Value ExportedModule::call_flat_args(const std::vector<Value>& args) const {
       failf(ErrorKind::type, "the program takes {} arguments, {} were given", positional, args.size());
     kwargs.emplace_back(keys.items()[k].string(), args[i]);
   }
-  return call(std::vector<Value>(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(positional)), kwargs);
+  return call(std::vector<Value>(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(positional)),
+              kwargs);
 }
 
 const ExportedProgram& ExportedModule::program() const { return runner_->program; }

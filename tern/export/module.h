@@ -8,8 +8,9 @@ namespace tern {
 
 using Keywords = std::vector<std::pair<std::string, Value>>;
 
-// A Module: parameters and buffers under their old names, shared with the program. A call checks the inputs against what
-// the program was made for, runs the graph, and writes what the program changes back to buffers and inputs; gradients flow.
+// A Module: parameters and buffers under their old names, shared with the program. A call checks the inputs
+// against what the program was made for, runs the graph, and writes what the program changes back to buffers
+// and inputs; gradients flow.
 class ExportedModule : public nn::Module {
  public:
   // What runs the graph: its inputs in, its outputs out. By default the interpreter.
@@ -23,7 +24,8 @@ class ExportedModule : public nn::Module {
   Value operator()(const A&... args) const {
     return call({tree::to_value(args)...});
   }
-  // Positional arguments and keywords in one list, in the order of the program's names: how it is exported again.
+  // Positional arguments and keywords in one list, in the order of the program's names: how it is exported
+  // again.
   Value call_flat_args(const std::vector<Value>& args) const;
   const ExportedProgram& program() const;
   std::string code() const;  // the graph with state read from self, as PyTorch shows an unlifted module

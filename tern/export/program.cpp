@@ -13,7 +13,8 @@
 namespace tern {
 
 std::string_view name_of(InputKind kind) {
-  static constexpr std::string_view names[] = {"USER_INPUT", "PARAMETER", "BUFFER", "CONSTANT_TENSOR", "CUSTOM_OBJ", "TOKEN"};
+  static constexpr std::string_view names[] = {"USER_INPUT",      "PARAMETER",  "BUFFER",
+                                               "CONSTANT_TENSOR", "CUSTOM_OBJ", "TOKEN"};
   return names[static_cast<size_t>(kind)];
 }
 std::string_view name_of(OutputKind kind) {
@@ -33,7 +34,7 @@ std::vector<std::string> GraphSignature::targets(InputKind kind) const {
 }
 
 std::string GraphSignature::str() const {
-  std::string out = "\n# inputs\n";
+  std::string out = "# inputs\n";
   for (const InputSpec& s : inputs) {
     out += fmt::format("{}: {}", s.name, name_of(s.kind));
     if (!s.target.empty()) out += fmt::format(" target='{}'", s.target);
@@ -46,6 +47,7 @@ std::string GraphSignature::str() const {
     if (!s.target.empty()) out += fmt::format(" target='{}'", s.target);
     out += '\n';
   }
+  out += '\n';
   return out;
 }
 
@@ -84,9 +86,10 @@ std::string annotation(const ir::Type& type) {
   if (!type.is_tensor()) return "";
   if (!type.has_sizes() || type.dtype() == DType::undefined) return "";
   static const std::pair<DType, std::string_view> short_names[] = {
-      {DType::float32, "f32"},     {DType::float64, "f64"},    {DType::float16, "f16"},   {DType::bfloat16, "bf16"},
-      {DType::int64, "i64"},       {DType::int32, "i32"},      {DType::int16, "i16"},     {DType::int8, "i8"},
-      {DType::uint8, "u8"},        {DType::bool_, "b8"},       {DType::complex64, "c64"}, {DType::complex128, "c128"},
+      {DType::float32, "f32"},   {DType::float64, "f64"},   {DType::float16, "f16"},
+      {DType::bfloat16, "bf16"}, {DType::int64, "i64"},     {DType::int32, "i32"},
+      {DType::int16, "i16"},     {DType::int8, "i8"},       {DType::uint8, "u8"},
+      {DType::bool_, "b8"},      {DType::complex64, "c64"}, {DType::complex128, "c128"},
       {DType::complex32, "c32"},
   };
   std::string out(name(type.dtype()));
@@ -140,14 +143,16 @@ std::string readable(const ir::Graph& graph) {
       continue;
     }
     size_t eq = line.find(" = ");
-    std::string_view name = eq == std::string_view::npos || line.size() < 4 ? std::string_view() : line.substr(4, eq - 4);
+    std::string_view name =
+        eq == std::string_view::npos || line.size() < 4 ? std::string_view() : line.substr(4, eq - 4);
     if (line.starts_with("    ") && is_word(name)) {
       auto it = nodes.find(std::string(name));
       std::string place;
       if (it != nodes.end() && it->second->origin()) place = it->second->origin()->place();
       if (it != nodes.end() && place != last_place) {
         if (!last_place.empty() || !out.ends_with(":\n")) out += "\n";
-        out += place.empty() ? "    # No stacktrace found for following nodes\n" : fmt::format("    # File: {}\n", place);
+        out += place.empty() ? "    # No stacktrace found for following nodes\n"
+                             : fmt::format("    # File: {}\n", place);
         last_place = place;
       }
       out += fmt::format("    {}{}\n", annotated(graph, name), line.substr(eq));
@@ -174,8 +179,10 @@ std::string ExportedProgram::str() const {
   std::string ranges;
   for (const auto& [symbol, r] : data_->range_constraints)
     ranges += fmt::format("{}{}: VR{}", ranges.empty() ? "" : ", ", symbol, r.str());
-  return fmt::format("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n{}    \nGraph signature: {}Range constraints: {{{}}}\n",
-                     indent(readable(graph()), "        "), indent(signature().str(), "    "), ranges);
+  return fmt::format(
+      "ExportedProgram:\n    class GraphModule(torch.nn.Module):\n{}    \nGraph signature: \n{}Range "
+      "constraints: {{{}}}\n",
+      indent(readable(graph()), "        "), indent(signature().str(), "    "), ranges);
 }
 
 void verify(const ExportedProgram& program) {
@@ -185,7 +192,8 @@ void verify(const ExportedProgram& program) {
   if (d.signature.inputs.size() != d.graph->inputs().size())
     wrong(fmt::format("{} input specs for {} inputs", d.signature.inputs.size(), d.graph->inputs().size()));
   if (d.signature.outputs.size() != d.graph->outputs().size())
-    wrong(fmt::format("{} output specs for {} outputs", d.signature.outputs.size(), d.graph->outputs().size()));
+    wrong(
+        fmt::format("{} output specs for {} outputs", d.signature.outputs.size(), d.graph->outputs().size()));
   size_t user_inputs = 0, user_outputs = 0;
   for (size_t i = 0; i < d.signature.inputs.size(); ++i) {
     const InputSpec& s = d.signature.inputs[i];
@@ -197,7 +205,8 @@ void verify(const ExportedProgram& program) {
   }
   for (const OutputSpec& s : d.signature.outputs)
     user_outputs += s.kind == OutputKind::user_output || s.kind == OutputKind::loss_output;
-  if (user_inputs != d.in_spec.leaf_count()) wrong("the input tree has another number of leaves than there are user inputs");
+  if (user_inputs != d.in_spec.leaf_count())
+    wrong("the input tree has another number of leaves than there are user inputs");
   if (user_outputs != d.out_spec.leaf_count())
     wrong("the output tree has another number of leaves than there are user outputs");
 }

@@ -1,6 +1,6 @@
-// ExportedProgram: a captured model as a graph, what its inputs and outputs are, and its state. The graph's inputs stand in
-// the order parameters, buffers, constants, the user's inputs; its outputs are the new values of what the program writes to
-// (functional dialects), then the user's outputs.
+// ExportedProgram: a captured model as a graph, what its inputs and outputs are, and its state. The graph's
+// inputs stand in the order parameters, buffers, constants, the user's inputs; its outputs are the new values
+// of what the program writes to (functional dialects), then the user's outputs.
 #pragma once
 #include <memory>
 #include <optional>
@@ -20,18 +20,24 @@ class ExportedModule;
 
 enum class InputKind : uint8_t { user_input, parameter, buffer, constant_tensor, custom_obj, token };
 enum class OutputKind : uint8_t {
-  user_output, loss_output, buffer_mutation, parameter_mutation, gradient_to_parameter, gradient_to_user_input,
-  user_input_mutation, token,
+  user_output,
+  loss_output,
+  buffer_mutation,
+  parameter_mutation,
+  gradient_to_parameter,
+  gradient_to_user_input,
+  user_input_mutation,
+  token,
 };
 std::string_view name_of(InputKind kind);   // "PARAMETER"
 std::string_view name_of(OutputKind kind);  // "BUFFER_MUTATION"
 
 struct InputSpec {
   InputKind kind = InputKind::user_input;
-  std::string name;                        // of the graph's input at the same position
-  std::string target = {};                 // "fc.weight"; empty for a user's input
-  bool persistent = true;                  // of a buffer: part of the state dict
-  std::optional<Value> constant = {};      // a user's input that is no tensor: the value the program was made for
+  std::string name;                    // of the graph's input at the same position
+  std::string target = {};             // "fc.weight"; empty for a user's input
+  bool persistent = true;              // of a buffer: part of the state dict
+  std::optional<Value> constant = {};  // a user's input that is no tensor: the value the program was made for
 };
 struct OutputSpec {
   OutputKind kind = OutputKind::user_output;
@@ -74,15 +80,15 @@ class ExportedProgram {
     GraphSignature signature;
     NamedTensors state;      // parameters and persistent buffers, shared tensors under each of their names
     NamedTensors constants;  // lifted constants and buffers that are not persistent
-    tree::Spec in_spec, out_spec;                                // of (args, kwargs), of the result
-    std::vector<std::string> arg_names;                          // of the positional inputs, then the keywords
+    tree::Spec in_spec, out_spec;        // of (args, kwargs), of the result
+    std::vector<std::string> arg_names;  // of the positional inputs, then the keywords
     std::vector<std::pair<std::string, Range>> range_constraints;  // by symbol
-    std::vector<std::pair<size_t, SymInt>> int_inputs;             // dynamic integers: graph input, its symbol
-    std::vector<Guard> runtime_checks;                           // relations of sizes that ranges do not express
+    std::vector<std::pair<size_t, SymInt>> int_inputs;  // dynamic integers: graph input, its symbol
+    std::vector<Guard> runtime_checks;                  // relations of sizes that ranges do not express
     std::vector<ModuleCall> module_calls;
-    std::optional<Value> example_args, example_kwargs;           // a tuple, a dict
+    std::optional<Value> example_args, example_kwargs;  // a tuple, a dict
     Dialect dialect = Dialect::training;
-    std::string root_type;                                       // the class that was exported
+    std::string root_type;  // the class that was exported
   };
 
   ExportedProgram() = default;  // no program
@@ -98,7 +104,9 @@ class ExportedProgram {
   const tree::Spec& in_spec() const { return data_->in_spec; }
   const tree::Spec& out_spec() const { return data_->out_spec; }
   Dialect dialect() const { return data_->dialect; }
-  const std::vector<std::pair<std::string, Range>>& range_constraints() const { return data_->range_constraints; }
+  const std::vector<std::pair<std::string, Range>>& range_constraints() const {
+    return data_->range_constraints;
+  }
   // What a graph input that is no user's is bound to; throws if the program has no such tensor.
   const Tensor& state_of(const InputSpec& spec) const;
   // The symbol that an input stands for which is a dynamic integer; nullptr for others.
@@ -106,8 +114,8 @@ class ExportedProgram {
 
   // A module that runs the program on the state it shares with it.
   ExportedModule module() const;
-  // The same program in fewer operators. From the training dialect: functional, composites expanded; from there: core ATen.
-  // `expand` says which operators to replace by their bodies instead.
+  // The same program in fewer operators. From the training dialect: functional, composites expanded; from
+  // there: core ATen. `expand` says which operators to replace by their bodies instead.
   ExportedProgram run_decompositions(Function<bool(const Op&)> expand = {}) const;
 
   std::string code() const;  // as torch.fx: "def forward(self, p_fc_weight, x): ..."

@@ -21,9 +21,10 @@ bool is_parameter(const ExportedProgram& program, const std::string& name, const
   return t->is_parameter || t.requires_grad();
 }
 
-// Tensors as members prefix0, prefix1 ... and the file that says which tensor lies where. What shares memory is written once.
-void write_payload(io::ZipWriter& zip, const ExportedProgram& program, const NamedTensors& tensors, const std::string& folder,
-                   std::string_view prefix, std::string_view config) {
+// Tensors as members prefix0, prefix1 ... and the file that says which tensor lies where. What shares memory
+// is written once.
+void write_payload(io::ZipWriter& zip, const ExportedProgram& program, const NamedTensors& tensors,
+                   const std::string& folder, std::string_view prefix, std::string_view config) {
   struct Entry {
     Tensor tensor;
     StorageSpan span;
@@ -73,10 +74,13 @@ std::optional<Value> examples(const ExportedProgram& program) {
   return Value::tuple({*d.example_args, d.example_kwargs.value_or(Value::dict())});
 }
 
-void write_archive(io::Sink& sink, const ExportedProgram& program, const SaveOptions& options, const std::string& root) {
+void write_archive(io::Sink& sink, const ExportedProgram& program, const SaveOptions& options,
+                   const std::string& root) {
   io::ZipWriter zip(sink);
-  write_payload(zip, program, program.state_dict(), root + "data/weights/", "weight_", "model_weights_config.json");
-  write_payload(zip, program, program.constants(), root + "data/constants/", "tensor_", "model_constants_config.json");
+  write_payload(zip, program, program.state_dict(), root + "data/weights/", "weight_",
+                "model_weights_config.json");
+  write_payload(zip, program, program.constants(), root + "data/constants/", "tensor_",
+                "model_constants_config.json");
   zip.add(root + "models/model.json", pt2::program_json(program));
   if (auto inputs = examples(program)) {
     std::vector<uint8_t> bytes = write_torch_file(*inputs);
@@ -107,12 +111,14 @@ void write_files(io::Sink& sink, const ExportedProgram& program, const SaveOptio
   zip.add("serialized_exported_program.json", pt2::program_json(program));
   add("serialized_state_dict.pt", dict(program.state_dict()));
   add("serialized_constants.pt", dict(program.constants()));
-  add("serialized_example_inputs.pt", examples(program).value_or(Value::tuple({Value::tuple({}), Value::dict()})));
+  add("serialized_example_inputs.pt",
+      examples(program).value_or(Value::tuple({Value::tuple({}), Value::dict()})));
   for (const auto& [name, content] : options.extra_files) zip.add("extra_files/" + name, content);
   zip.finish();
 }
 
-void write(io::Sink& sink, const ExportedProgram& program, const SaveOptions& options, std::string_view path) {
+void write(io::Sink& sink, const ExportedProgram& program, const SaveOptions& options,
+           std::string_view path) {
   if (!program.defined()) fail("save: there is no program in the handle");
   if (options.layout == Pt2Layout::files) return write_files(sink, program, options);
   size_t slash = path.rfind('/');
@@ -148,18 +154,21 @@ class Loader {
         root = m.name.substr(0, m.name.size() - 14);
         found = true;
       }
-    if (!found) bad("no .pt2 archive: it has neither 'archive_format' nor 'serialized_exported_program.json'");
+    if (!found)
+      bad("no .pt2 archive: it has neither 'archive_format' nor 'serialized_exported_program.json'");
     std::string model;
     for (const io::ZipMember& m : zip_.members())
       if (m.name.starts_with(root + "models/") && m.name.ends_with(".json") &&
           (model.empty() || m.name == root + "models/model.json"))
         model = m.name.substr(root.size() + 7, m.name.size() - root.size() - 12);
-    if (model.empty()) bad("it holds no exported program (models/*.json); compiled packages are not supported");
+    if (model.empty())
+      bad("it holds no exported program (models/*.json); compiled packages are not supported");
     auto doc = json(root + "models/" + model + ".json");
     std::shared_ptr<ExportedProgram::Data> data = pt2::read_program(doc->root());
     data->state = payload(root + "data/weights/", model + "_weights_config.json");
     data->constants = payload(root + "data/constants/", model + "_constants_config.json");
-    if (zip_.find(root + "data/sample_inputs/" + model + ".pt")) read_examples(*data, root + "data/sample_inputs/" + model + ".pt");
+    if (zip_.find(root + "data/sample_inputs/" + model + ".pt"))
+      read_examples(*data, root + "data/sample_inputs/" + model + ".pt");
     read_extra(root + "extra/");
     return data;
   }
@@ -218,14 +227,16 @@ class Loader {
       }
       if (is_param && !t->is_parameter) {
         t->is_parameter = true;
-        if (meta["requires_grad"].as_bool() && (is_floating(*dtype) || is_complex(*dtype))) t.requires_grad_();
+        if (meta["requires_grad"].as_bool() && (is_floating(*dtype) || is_complex(*dtype)))
+          t.requires_grad_();
       }
       found.emplace_back(std::string(all.key(i)), t);
     }
     return found;
   }
 
-  // Entries over the same member and with the same geometry are one tensor under several names; others share its memory.
+  // Entries over the same member and with the same geometry are one tensor under several names; others share
+  // its memory.
   static Tensor share(std::vector<std::pair<Tensor, bool>>& made, Tensor t) {
     for (auto& [other, unused] : made) {
       if (other.dtype() != t.dtype() || other.dim() != t.dim() || !(other.offset() == t.offset())) continue;
@@ -234,7 +245,8 @@ class Loader {
         same = same && other.sizes()[d] == t.sizes()[d] && other.strides()[d] == t.strides()[d];
       if (same) return other;
     }
-    if (!made.empty()) t = make_view_of(made[0].first.storage(), t.sizes(), t.strides(), t.offset(), t.dtype());
+    if (!made.empty())
+      t = make_view_of(made[0].first.storage(), t.sizes(), t.strides(), t.offset(), t.dtype());
     made.emplace_back(t, true);
     return t;
   }
@@ -268,7 +280,8 @@ class Loader {
   void read_extra(const std::string& folder) {
     if (!options_.extra_files) return;
     for (const io::ZipMember& m : zip_.members())
-      if (m.name.starts_with(folder)) options_.extra_files->emplace_back(m.name.substr(folder.size()), zip_.read_text(m.name));
+      if (m.name.starts_with(folder))
+        options_.extra_files->emplace_back(m.name.substr(folder.size()), zip_.read_text(m.name));
   }
 
   void check(const ExportedProgram& program) {
@@ -278,7 +291,9 @@ class Loader {
       bad(e.message());
     }
     for (const InputSpec& s : program.signature().inputs) {
-      if (s.kind != InputKind::parameter && s.kind != InputKind::buffer && s.kind != InputKind::constant_tensor) continue;
+      if (s.kind != InputKind::parameter && s.kind != InputKind::buffer &&
+          s.kind != InputKind::constant_tensor)
+        continue;
       try {
         const Tensor& t = program.state_of(s);
         const ir::Value* v = program.graph().find(s.name);
@@ -288,8 +303,8 @@ class Loader {
         for (size_t d = 0; fits && d < type.sizes().size(); ++d)
           fits = !type.sizes()[d].is_int() || type.sizes()[d].as_int() == t.sizes()[d].as_int();
         if (!fits)
-          bad(fmt::format("'{}' is a tensor of {} {}, but the graph wants {}", s.target, name(t.dtype()), str(t.sizes()),
-                          type.str()));
+          bad(fmt::format("'{}' is a tensor of {} {}, but the graph wants {}", s.target, name(t.dtype()),
+                          str(t.sizes()), type.str()));
         if (s.kind == InputKind::parameter) t->is_parameter = true;
       } catch (const Error& e) {
         if (e.kind() == ErrorKind::file) throw;

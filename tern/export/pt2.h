@@ -1,5 +1,5 @@
-// .pt2 files: what torch.export.save writes and torch.export.load reads. Today's archive (models/model.json, data/weights,
-// data/constants) and the layout of 2024 (serialized_exported_program.json and its companions).
+// .pt2 files: what torch.export.save writes and torch.export.load reads. Today's archive (models/model.json,
+// data/weights, data/constants) and the layout of 2024 (serialized_exported_program.json and its companions).
 #pragma once
 #include "tern/export/program.h"
 #include "tern/io/file.h"
@@ -20,7 +20,8 @@ void save(const ExportedProgram& program, const std::string& path, const SaveOpt
 std::vector<uint8_t> save_to_memory(const ExportedProgram& program, const SaveOptions& options = {});
 
 struct LoadOptions {
-  // Checksums of the weights: always checked up to 64 MiB, beyond only if asked for, because that reads the whole file.
+  // Checksums of the weights: always checked up to 64 MiB, beyond only if asked for, because that reads the
+  // whole file.
   bool check_weights = false;
   std::vector<std::pair<std::string, std::string>>* extra_files = nullptr;  // gets them
 };

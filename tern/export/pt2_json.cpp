@@ -12,7 +12,8 @@ namespace {
 
 class ProgramJson {
  public:
-  explicit ProgramJson(const ExportedProgram& program) : program_(program), data_(program.data()), graph_(program.graph()) {
+  explicit ProgramJson(const ExportedProgram& program)
+      : program_(program), data_(program.data()), graph_(program.graph()) {
     shapes_ = graph_.shapes ? graph_.shapes : std::make_shared<ShapeEnv>();
     for (const auto& [input, symbol] : data_.int_inputs) symbols_[graph_.inputs()[input]] = symbol;
   }
@@ -71,8 +72,10 @@ class ProgramJson {
     w_.end_object();
   }
   void bound(int64_t value, int64_t none) {
-    if (value == none) w_.null();
-    else w_.value(value);
+    if (value == none)
+      w_.null();
+    else
+      w_.value(value);
   }
   // {"key": value}, with the value written by `f`.
   template <class F>
@@ -96,9 +99,12 @@ class ProgramJson {
     for (size_t i = 0; i < block.params().size(); ++i) {
       const ir::Value& v = block.param(i);
       const bool top = !block.parent();
-      if (top && data_.signature.inputs[i].constant) constant_argument(*data_.signature.inputs[i].constant);
-      else if (top && data_.signature.inputs[i].kind == InputKind::custom_obj) custom_object(data_.signature.inputs[i]);
-      else value_argument(v);
+      if (top && data_.signature.inputs[i].constant)
+        constant_argument(*data_.signature.inputs[i].constant);
+      else if (top && data_.signature.inputs[i].kind == InputKind::custom_obj)
+        custom_object(data_.signature.inputs[i]);
+      else
+        value_argument(v);
     }
     w_.end_array();
     w_.key("outputs");
@@ -196,9 +202,12 @@ class ProgramJson {
     w_.member("target", sym ? std::string(sym->target) : target_of(n.op() ? n.qualified() : n.kind().str()));
     w_.key("inputs");
     w_.begin_array();
-    if (higher_order) higher_order_inputs(n);
-    else if (n.op()) schema_inputs(n, n.op()->schema());
-    else plain_inputs(n, sym != nullptr);
+    if (higher_order)
+      higher_order_inputs(n);
+    else if (n.op())
+      schema_inputs(n, n.op()->schema());
+    else
+      plain_inputs(n, sym != nullptr);
     w_.end_array();
     w_.key("outputs");
     w_.begin_array();
@@ -207,8 +216,10 @@ class ProgramJson {
     w_.key("metadata");
     metadata(n);
     w_.key("is_hop_single_tensor_return");
-    if (higher_order) w_.value(false);
-    else w_.null();
+    if (higher_order)
+      w_.value(false);
+    else
+      w_.null();
     w_.member("name", n.name());
     w_.end_object();
   }
@@ -259,7 +270,8 @@ class ProgramJson {
       named_argument("", false, [&] {
         one("as_graph", [&] {
           w_.begin_object();
-          w_.member("name", fmt::format("{}_{}", names[std::min<size_t>(i, 1)], cond ? next_cond_ : next_body_++));
+          w_.member("name",
+                    fmt::format("{}_{}", names[std::min<size_t>(i, 1)], cond ? next_cond_ : next_body_++));
           w_.key("graph");
           write_graph(*n.blocks()[i], false);
           w_.end_object();
@@ -293,11 +305,16 @@ class ProgramJson {
 
   void value_argument(const ir::Value& v) {
     switch (v.type()->kind()) {
-      case ir::TypeKind::int_: return one("as_sym_int", [&] { one_value("as_name", v.name()); });
-      case ir::TypeKind::bool_: return one("as_sym_bool", [&] { one_value("as_name", v.name()); });
-      case ir::TypeKind::float_: return one("as_sym_float", [&] { one_value("as_name", v.name()); });
-      case ir::TypeKind::none: return one_value("as_none", true);
-      default: return one("as_tensor", [&] { named(v.name()); });
+      case ir::TypeKind::int_:
+        return one("as_sym_int", [&] { one_value("as_name", v.name()); });
+      case ir::TypeKind::bool_:
+        return one("as_sym_bool", [&] { one_value("as_name", v.name()); });
+      case ir::TypeKind::float_:
+        return one("as_sym_float", [&] { one_value("as_name", v.name()); });
+      case ir::TypeKind::none:
+        return one_value("as_none", true);
+      default:
+        return one("as_tensor", [&] { named(v.name()); });
     }
   }
 
@@ -325,8 +342,10 @@ class ProgramJson {
       return one("as_optional_tensors", [&] {
         w_.begin_array();
         for (const ir::Operand* o : items) {
-          if (o->is_none()) one_value("as_none", true);
-          else one("as_tensor", [&] { named(o->value().name()); });
+          if (o->is_none())
+            one_value("as_none", true);
+          else
+            one("as_tensor", [&] { named(o->value().name()); });
         }
         w_.end_array();
       });
@@ -345,10 +364,14 @@ class ProgramJson {
     one(key, [&] {
       w_.begin_array();
       for (const ir::Operand* o : items) {
-        if (o->is_value()) one_value("as_name", o->value().name());
-        else if (bools) one_value(literal, o->constant().to_bool());
-        else if (floats) one_value(literal, o->constant().to_double());
-        else one_value(literal, o->constant().to_int());
+        if (o->is_value())
+          one_value("as_name", o->value().name());
+        else if (bools)
+          one_value(literal, o->constant().to_bool());
+        else if (floats)
+          one_value(literal, o->constant().to_double());
+        else
+          one_value(literal, o->constant().to_int());
       }
       w_.end_array();
     });
@@ -361,12 +384,17 @@ class ProgramJson {
   void constant_argument(const Value& v, const SchemaType* type = nullptr) {
     BaseType base = type ? type->base : BaseType::any;
     switch (v.kind()) {
-      case ValueKind::none: return one_value("as_none", true);
-      case ValueKind::bool_: return one_value("as_bool", v.to_bool());
-      case ValueKind::float_: return one_value("as_float", v.to_double());
-      case ValueKind::string: return one_value("as_string", v.string());
+      case ValueKind::none:
+        return one_value("as_none", true);
+      case ValueKind::bool_:
+        return one_value("as_bool", v.to_bool());
+      case ValueKind::float_:
+        return one_value("as_float", v.to_double());
+      case ValueKind::string:
+        return one_value("as_string", v.string());
       case ValueKind::int_:
-        if (base == BaseType::dtype) return one_value("as_scalar_type", scalar_type(static_cast<DType>(v.to_int())));
+        if (base == BaseType::dtype)
+          return one_value("as_scalar_type", scalar_type(static_cast<DType>(v.to_int())));
         if (base == BaseType::memory_format)
           return one_value("as_memory_format", memory_format(static_cast<MemoryFormat>(v.to_int())));
         if (base == BaseType::layout) return one_value("as_layout", strided_layout);
@@ -380,12 +408,16 @@ class ProgramJson {
           w_.member("imag", c.imag());
           w_.end_object();
         });
-      case ValueKind::device: return one("as_device", [&] { device(v.device()); });
+      case ValueKind::device:
+        return one("as_device", [&] { device(v.device()); });
       case ValueKind::list:
-      case ValueKind::tuple: return constant_list(v, base);
+      case ValueKind::tuple:
+        return constant_list(v, base);
       case ValueKind::tensor:
-        fail(ErrorKind::not_supported, "a tensor constant inside the graph: lift it to an input before saving");
-      default: failf(ErrorKind::not_supported, "a .pt2 file cannot hold a {}", v.kind_name());
+        fail(ErrorKind::not_supported,
+             "a tensor constant inside the graph: lift it to an input before saving");
+      default:
+        failf(ErrorKind::not_supported, "a .pt2 file cannot hold a {}", v.kind_name());
     }
   }
 
@@ -404,13 +436,14 @@ class ProgramJson {
       });
     };
     if (items.empty()) {
-      std::string_view key = base == BaseType::tensor  ? "as_tensors"
+      std::string_view key = base == BaseType::tensor   ? "as_tensors"
                              : base == BaseType::float_ ? "as_floats"
                              : base == BaseType::bool_  ? "as_bools"
                                                         : "as_ints";
       return one(key, [&] { empty_array(); });
     }
-    if (base == BaseType::float_) return write_all("as_floats", [&](const Value& i) { w_.value(i.to_double()); });
+    if (base == BaseType::float_)
+      return write_all("as_floats", [&](const Value& i) { w_.value(i.to_double()); });
     if (all([](const Value& i) { return i.is_int(); }))
       return write_all("as_ints", [&](const Value& i) { w_.value(i.to_int()); });
     if (all([](const Value& i) { return i.is_bool(); }))
@@ -434,15 +467,18 @@ class ProgramJson {
     w_.begin_object();
     w_.member("type", d.str().substr(0, d.str().find(':')));
     w_.key("index");
-    if (d.index < 0) w_.null();
-    else w_.value(static_cast<int64_t>(d.index));
+    if (d.index < 0)
+      w_.null();
+    else
+      w_.value(static_cast<int64_t>(d.index));
     w_.end_object();
   }
 
   // ---- what values are ----
 
   void tensor_meta(const ir::Type& type) {
-    if (!type.has_sizes()) fail(ErrorKind::not_supported, "a tensor without known sizes cannot be written to a .pt2 file");
+    if (!type.has_sizes())
+      fail(ErrorKind::not_supported, "a tensor without known sizes cannot be written to a .pt2 file");
     w_.begin_object();
     w_.member("dtype", scalar_type(type.dtype()));
     w_.key("sizes");
@@ -451,8 +487,10 @@ class ProgramJson {
     w_.key("device");
     device(type.device().value_or(kCPU));
     w_.key("strides");
-    if (type.has_strides()) dims(type.strides());
-    else dims(contiguous_strides(type.sizes()));
+    if (type.has_strides())
+      dims(type.strides());
+    else
+      dims(contiguous_strides(type.sizes()));
     w_.key("storage_offset");
     one_value("as_int", 0);
     w_.member("layout", strided_layout);
@@ -464,8 +502,10 @@ class ProgramJson {
     w_.end_array();
   }
   void sym_int(SymInt s) {
-    if (s.is_int()) one_value("as_int", s.as_int());
-    else sym_expr("as_int", s);
+    if (s.is_int())
+      one_value("as_int", s.as_int());
+    else
+      sym_expr("as_int", s);
   }
   void sym_expr(std::string_view hint_key, SymInt s) {
     if (s.is_int() && hint_key == "as_bool") return one_value("as_bool", s.as_int() != 0);
@@ -474,9 +514,12 @@ class ProgramJson {
       w_.member("expr_str", shapes_->str(s));
       w_.key("hint");
       std::optional<int64_t> hint = shapes_->is_unbacked(s) ? std::nullopt : shapes_->hint(s);
-      if (!hint) w_.null();
-      else if (hint_key == "as_bool") one_value(hint_key, *hint != 0);
-      else one_value(hint_key, *hint);
+      if (!hint)
+        w_.null();
+      else if (hint_key == "as_bool")
+        one_value(hint_key, *hint != 0);
+      else
+        one_value(hint_key, *hint);
       w_.end_object();
     });
   }
@@ -568,7 +611,8 @@ class ProgramJson {
     w_.begin_object();
     w_.key("input_specs");
     w_.begin_array();
-    for (size_t i = 0; i < data_.signature.inputs.size(); ++i) input_spec(data_.signature.inputs[i], *graph_.inputs()[i]);
+    for (size_t i = 0; i < data_.signature.inputs.size(); ++i)
+      input_spec(data_.signature.inputs[i], *graph_.inputs()[i]);
     w_.end_array();
     w_.key("output_specs");
     w_.begin_array();
@@ -590,9 +634,12 @@ class ProgramJson {
       });
     };
     switch (s.kind) {
-      case InputKind::parameter: return targeted("parameter", "parameter_name");
-      case InputKind::buffer: return targeted("buffer", "buffer_name");
-      case InputKind::constant_tensor: return targeted("tensor_constant", "tensor_constant_name");
+      case InputKind::parameter:
+        return targeted("parameter", "parameter_name");
+      case InputKind::buffer:
+        return targeted("buffer", "buffer_name");
+      case InputKind::constant_tensor:
+        return targeted("tensor_constant", "tensor_constant_name");
       case InputKind::custom_obj:
         return one("custom_obj", [&] {
           w_.begin_object();
@@ -604,8 +651,10 @@ class ProgramJson {
           w_.member("custom_obj_name", s.target);
           w_.end_object();
         });
-      case InputKind::token: return one("token", [&] { one("arg", [&] { named(s.name); }); });
-      case InputKind::user_input: break;
+      case InputKind::token:
+        return one("token", [&] { one("arg", [&] { named(s.name); }); });
+      case InputKind::user_input:
+        break;
     }
     if (s.constant)
       return one("constant_input", [&] {
@@ -620,12 +669,18 @@ class ProgramJson {
 
   void constant_value(const Value& v) {
     switch (v.kind()) {
-      case ValueKind::none: return one_value("as_none", true);
-      case ValueKind::int_: return one_value("as_int", v.to_int());
-      case ValueKind::float_: return one_value("as_float", v.to_double());
-      case ValueKind::bool_: return one_value("as_bool", v.to_bool());
-      case ValueKind::string: return one_value("as_string", v.string());
-      default: failf(ErrorKind::not_supported, "a .pt2 file cannot hold an input that is a {}", v.kind_name());
+      case ValueKind::none:
+        return one_value("as_none", true);
+      case ValueKind::int_:
+        return one_value("as_int", v.to_int());
+      case ValueKind::float_:
+        return one_value("as_float", v.to_double());
+      case ValueKind::bool_:
+        return one_value("as_bool", v.to_bool());
+      case ValueKind::string:
+        return one_value("as_string", v.string());
+      default:
+        failf(ErrorKind::not_supported, "a .pt2 file cannot hold an input that is a {}", v.kind_name());
     }
   }
 
@@ -640,14 +695,22 @@ class ProgramJson {
       });
     };
     switch (s.kind) {
-      case OutputKind::buffer_mutation: return targeted("buffer_mutation", "buffer_name");
-      case OutputKind::parameter_mutation: return targeted("parameter_mutation", "parameter_name");
-      case OutputKind::gradient_to_parameter: return targeted("gradient_to_parameter", "parameter_name");
-      case OutputKind::gradient_to_user_input: return targeted("gradient_to_user_input", "user_input_name");
-      case OutputKind::user_input_mutation: return targeted("user_input_mutation", "user_input_name");
-      case OutputKind::token: return one("token", [&] { one("arg", [&] { named(s.name); }); });
-      case OutputKind::loss_output: return one("loss_output", [&] { one("arg", [&] { named(s.name); }); });
-      case OutputKind::user_output: return one("user_output", [&] { one("arg", [&] { argument(o); }); });
+      case OutputKind::buffer_mutation:
+        return targeted("buffer_mutation", "buffer_name");
+      case OutputKind::parameter_mutation:
+        return targeted("parameter_mutation", "parameter_name");
+      case OutputKind::gradient_to_parameter:
+        return targeted("gradient_to_parameter", "parameter_name");
+      case OutputKind::gradient_to_user_input:
+        return targeted("gradient_to_user_input", "user_input_name");
+      case OutputKind::user_input_mutation:
+        return targeted("user_input_mutation", "user_input_name");
+      case OutputKind::token:
+        return one("token", [&] { one("arg", [&] { named(s.name); }); });
+      case OutputKind::loss_output:
+        return one("loss_output", [&] { one("arg", [&] { named(s.name); }); });
+      case OutputKind::user_output:
+        return one("user_output", [&] { one("arg", [&] { argument(o); }); });
     }
   }
 
@@ -666,8 +729,10 @@ class ProgramJson {
           w_.begin_array();
           for (const std::string& name : all) {
             const ir::Value* v = graph_.find(name);
-            if (v) value_argument(*v);
-            else one_value("as_none", true);
+            if (v)
+              value_argument(*v);
+            else
+              one_value("as_none", true);
           }
           w_.end_array();
         };

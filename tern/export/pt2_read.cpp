@@ -51,7 +51,8 @@ class ProgramReader {
     if (auto version = maybe(root_, "schema_version")) {
       int64_t major = (*version)["major"].as_int();
       if (major < 1 || major > 8)
-        version->fail_here(fmt::format("schema version {} is not known; this Tern reads up to version 8", major));
+        version->fail_here(
+            fmt::format("schema version {} is not known; this Tern reads up to version 8", major));
     }
     Json module = root_["graph_module"];
     read_ranges();
@@ -174,7 +175,8 @@ class ProgramReader {
     };
     info.sizes = dims(meta["sizes"]);
     for (size_t i = 0; i < info.sizes->size(); ++i)
-      if ((*info.sizes)[i].is_int() && (*info.sizes)[i].as_int() < 0) meta["sizes"].fail_here("a negative size");
+      if ((*info.sizes)[i].is_int() && (*info.sizes)[i].as_int() < 0)
+        meta["sizes"].fail_here("a negative size");
     info.strides = dims(meta["strides"]);
     if (info.strides->size() != info.sizes->size()) meta.fail_here("another number of strides than sizes");
     info.requires_grad = meta["requires_grad"].as_bool();
@@ -200,7 +202,8 @@ class ProgramReader {
     Scope scope{g, names};
     Json inputs = g["inputs"];
     if (top && inputs.size() != data_->signature.inputs.size())
-      inputs.fail_here(fmt::format("{} inputs, but the signature has {}", inputs.size(), data_->signature.inputs.size()));
+      inputs.fail_here(
+          fmt::format("{} inputs, but the signature has {}", inputs.size(), data_->signature.inputs.size()));
     for (size_t i = 0; i < inputs.size(); ++i) {
       Union u = active(inputs[i]);
       std::string name = name_in(u, top ? data_->signature.inputs[i].name : fmt::format("arg_{}", i));
@@ -306,7 +309,8 @@ class ProgramReader {
       if (!f) u.value.fail_here("an unknown memory format");
       return Value(*f);
     }
-    if (k == "as_complex") return Value(std::complex<double>(u.value["real"].as_double(), u.value["imag"].as_double()));
+    if (k == "as_complex")
+      return Value(std::complex<double>(u.value["real"].as_double(), u.value["imag"].as_double()));
     if (k == "as_int_lists")
       return list([&](Json j) -> ir::In {
         std::vector<Value> row;
@@ -341,6 +345,8 @@ class ProgramReader {
     } else {
       auto qualified = qualified_of(target);
       const Op* op = qualified ? find_op(std::string_view(*qualified)) : nullptr;
+      // Of a tensor made in the program: in-place or not is the same.
+      if (!op && qualified == "aten::detach_") op = find_op(std::string_view("aten::detach"));
       made = op ? &op_call(scope, node, *op) : &unknown_call(scope, node, qualified ? *qualified : target);
     }
     read_metadata(*made, node);
@@ -366,7 +372,8 @@ class ProgramReader {
     for (size_t i = 0; i < given.size(); ++i) {
       if (given[i]) continue;
       if (!schema.args[i].default_value && !schema.args[i].type.accepts_none())
-        node.fail_here(fmt::format("{}: the argument '{}' is missing", op.qualified(), schema.args[i].name.view()));
+        node.fail_here(
+            fmt::format("{}: the argument '{}' is missing", op.qualified(), schema.args[i].name.view()));
       if (schema.args[i].default_value) inputs[i] = *schema.args[i].default_value;
     }
     ir::Node* made;
@@ -389,7 +396,8 @@ class ProgramReader {
     Json outputs = node["outputs"];
     // A list of results in the file may be one list, or one entry a result (hops, older files).
     if (outputs.size() != made.num_outputs())
-      outputs.fail_here(fmt::format("{} gives {} results, the file has {}", made.qualified(), made.num_outputs(), outputs.size()));
+      outputs.fail_here(fmt::format("{} gives {} results, the file has {}", made.qualified(),
+                                    made.num_outputs(), outputs.size()));
     for (size_t i = 0; i < outputs.size(); ++i) {
       Union u = active(outputs[i]);
       ir::Value& v = made.output(i);
@@ -398,7 +406,8 @@ class ProgramReader {
         for (Json t : u.value) types.push_back(tensor_value_type(scope, text_of(t["name"])));
         ir::In in[] = {v};
         ir::Node& unpack = graph().make("prim::ListUnpack", in, types, "getitem");
-        for (size_t k = 0; k < u.value.size(); ++k) bind(scope, unpack.output(k), text_of(u.value[k]["name"]), false);
+        for (size_t k = 0; k < u.value.size(); ++k)
+          bind(scope, unpack.output(k), text_of(u.value[k]["name"]), false);
         continue;
       }
       if (u.key == "as_none") continue;
@@ -426,14 +435,19 @@ class ProgramReader {
     for (Json in : node["inputs"]) {
       inputs.push_back(argument(scope, in["arg"]));
       const ir::In& i = inputs.back();
-      floats |= i.is_value() ? i.value()->type()->is(ir::TypeKind::float_) : i.is_constant() && i.constant().is_float();
+      floats |= i.is_value() ? i.value()->type()->is(ir::TypeKind::float_)
+                             : i.is_constant() && i.constant().is_float();
     }
     std::string kind(f.builtin);
     bool logic = f.builtin == "aten::__and__" || f.builtin == "aten::__or__";
-    if (f.builtin == "aten::div" && !floats) kind += ".int";
-    else if (logic) kind += ".bool";
-    else if (inputs.size() == 2) kind += floats ? ".float" : ".int";
-    else if (f.builtin == "aten::neg") kind += floats ? ".float" : ".int";
+    if (f.builtin == "aten::div" && !floats)
+      kind += ".int";
+    else if (logic)
+      kind += ".bool";
+    else if (inputs.size() == 2)
+      kind += floats ? ".float" : ".int";
+    else if (f.builtin == "aten::neg")
+      kind += floats ? ".float" : ".int";
     Json outputs = node["outputs"];
     if (outputs.size() != 1) node.fail_here("an operator on numbers gives one result");
     Union u = active(outputs[0]);
@@ -457,7 +471,8 @@ class ProgramReader {
     std::vector<const ir::Type*> types;
     for (Json out : node["outputs"]) {
       Union u = active(out);
-      types.push_back(u.key == "as_tensors" ? ir::Type::list(ir::Type::tensor()) : type_of_argument(scope, u));
+      types.push_back(u.key == "as_tensors" ? ir::Type::list(ir::Type::tensor())
+                                            : type_of_argument(scope, u));
     }
     ir::Node& made = graph().make(kind, inputs, types, first_output_name(node));
     made.set_attribute("arg_names", Value::list(std::move(names)));
@@ -481,7 +496,8 @@ class ProgramReader {
         for (const ir::In& item : value.items()) inputs.push_back(item);
       else if (value.is_constant() && value.constant().is_list())
         for (const Value& item : value.constant().items()) inputs.emplace_back(item);
-      else inputs.push_back(value);
+      else
+        inputs.push_back(value);
     }
     std::vector<const ir::Type*> types;
     std::vector<std::string> out_names;
@@ -497,7 +513,8 @@ class ProgramReader {
         out_names.push_back(name_in(u, ""));
       }
     }
-    ir::Node& made = graph().make(fmt::format("higher_order::{}", name), inputs, types, out_names.size() == 1 ? out_names[0] : "");
+    ir::Node& made = graph().make(fmt::format("higher_order::{}", name), inputs, types,
+                                  out_names.size() == 1 ? out_names[0] : "");
     for (size_t i = 0; i < out_names.size(); ++i) bind(scope, made.output(i), out_names[i], false);
     for (Json g : graphs) {
       collect_hints(g);
@@ -518,8 +535,10 @@ class ProgramReader {
     for (size_t i = 0; i < meta->size(); ++i) {
       if (!meta->value(i).is_string()) continue;
       std::string_view key = meta->key(i), text = meta->value(i).as_string();
-      if (key == "nn_module_stack") origin.scope = module_stack(text);
-      else made.set_meta(Symbol(key), Value(text));
+      if (key == "nn_module_stack")
+        origin.scope = module_stack(text);
+      else
+        made.set_meta(Symbol(key), Value(text));
       if (key == "stack_trace") read_trace(text, origin);
     }
     if (origin.scope || origin.has_place()) made.set_origin(ir::Origin::make(origin));
@@ -546,7 +565,8 @@ class ProgramReader {
       origin.function = Symbol(text.substr(0, end));
       text.remove_prefix(end);
       size_t code = text.find_first_not_of("\n ");
-      if (code != std::string_view::npos) origin.text = Symbol(text.substr(code, text.find('\n', code) - code));
+      if (code != std::string_view::npos)
+        origin.text = Symbol(text.substr(code, text.find('\n', code) - code));
     }
   }
 
@@ -618,7 +638,8 @@ class ProgramReader {
 
   void read_outputs(Json specs) {
     if (specs.size() != graph().outputs().size())
-      specs.fail_here(fmt::format("{} outputs, but the graph has {}", specs.size(), graph().outputs().size()));
+      specs.fail_here(
+          fmt::format("{} outputs, but the graph has {}", specs.size(), graph().outputs().size()));
     static constexpr struct {
       std::string_view key, target;
       OutputKind kind;
@@ -661,7 +682,8 @@ class ProgramReader {
       call.path = text_of(j["fqn"]);
       if (auto s = maybe(j, "signature")) {
         ModuleCall::Signature signature;
-        for (auto [key, names] : {std::pair("inputs", &signature.inputs), std::pair("outputs", &signature.outputs)})
+        for (auto [key, names] :
+             {std::pair("inputs", &signature.inputs), std::pair("outputs", &signature.outputs)})
           for (Json arg : (*s)[key]) names->push_back(name_in(active(arg), ""));
         signature.in_spec = tree::from_json((*s)["in_spec"].as_string());
         signature.out_spec = tree::from_json((*s)["out_spec"].as_string());
@@ -687,10 +709,13 @@ class ProgramReader {
     for (const OutputSpec& s : data_->signature.outputs)
       outputs += s.kind == OutputKind::user_output || s.kind == OutputKind::loss_output;
     if (data_->in_spec.leaf_count() != inputs)
-      at.fail_here(fmt::format("the input tree has {} leaves for {} inputs", data_->in_spec.leaf_count(), inputs));
+      at.fail_here(
+          fmt::format("the input tree has {} leaves for {} inputs", data_->in_spec.leaf_count(), inputs));
     if (data_->out_spec.leaf_count() != outputs)
-      at.fail_here(fmt::format("the output tree has {} leaves for {} outputs", data_->out_spec.leaf_count(), outputs));
-    if (data_->in_spec.children().size() != 2) at.fail_here("the input tree is not a pair of arguments and keywords");
+      at.fail_here(
+          fmt::format("the output tree has {} leaves for {} outputs", data_->out_spec.leaf_count(), outputs));
+    if (data_->in_spec.children().size() != 2)
+      at.fail_here("the input tree is not a pair of arguments and keywords");
   }
 
   void read_dialect() {

@@ -6,11 +6,26 @@ namespace tern::pt2 {
 namespace {
 
 constexpr std::pair<DType, int> scalar_types[] = {
-    {DType::uint8, 1},          {DType::int8, 2},        {DType::int16, 3},        {DType::int32, 4},
-    {DType::int64, 5},          {DType::float16, 6},     {DType::float32, 7},      {DType::float64, 8},
-    {DType::complex32, 9},      {DType::complex64, 10},  {DType::complex128, 11},  {DType::bool_, 12},
-    {DType::bfloat16, 13},      {DType::uint16, 28},     {DType::float8_e4m3fn, 29}, {DType::float8_e5m2, 30},
-    {DType::float8_e4m3fnuz, 31}, {DType::float8_e5m2fnuz, 32}, {DType::uint32, 34}, {DType::uint64, 35},
+    {DType::uint8, 1},
+    {DType::int8, 2},
+    {DType::int16, 3},
+    {DType::int32, 4},
+    {DType::int64, 5},
+    {DType::float16, 6},
+    {DType::float32, 7},
+    {DType::float64, 8},
+    {DType::complex32, 9},
+    {DType::complex64, 10},
+    {DType::complex128, 11},
+    {DType::bool_, 12},
+    {DType::bfloat16, 13},
+    {DType::uint16, 28},
+    {DType::float8_e4m3fn, 29},
+    {DType::float8_e5m2, 30},
+    {DType::float8_e4m3fnuz, 31},
+    {DType::float8_e5m2fnuz, 32},
+    {DType::uint32, 34},
+    {DType::uint64, 35},
 };
 constexpr std::pair<MemoryFormat, int> memory_formats[] = {
     {MemoryFormat::contiguous, 1},
@@ -19,20 +34,33 @@ constexpr std::pair<MemoryFormat, int> memory_formats[] = {
     {MemoryFormat::preserve, 4},
 };
 constexpr SymFunction sym_functions[] = {
-    {"_operator.add", "aten::add", false},       {"_operator.sub", "aten::sub", false},
-    {"_operator.mul", "aten::mul", false},       {"_operator.floordiv", "aten::floordiv", false},
-    {"_operator.mod", "aten::remainder", false}, {"_operator.truediv", "aten::div", false},
-    {"_operator.pow", "aten::pow", false},       {"_operator.neg", "aten::neg", false},
-    {"_operator.pos", "aten::pos", false},       {"_operator.lshift", "aten::__lshift__", false},
+    {"_operator.add", "aten::add", false},
+    {"_operator.sub", "aten::sub", false},
+    {"_operator.mul", "aten::mul", false},
+    {"_operator.floordiv", "aten::floordiv", false},
+    {"_operator.mod", "aten::remainder", false},
+    {"_operator.truediv", "aten::div", false},
+    {"_operator.pow", "aten::pow", false},
+    {"_operator.neg", "aten::neg", false},
+    {"_operator.pos", "aten::pos", false},
+    {"_operator.lshift", "aten::__lshift__", false},
     {"_operator.rshift", "aten::__rshift__", false},
-    {"_operator.eq", "aten::eq", true},          {"_operator.ne", "aten::ne", true},
-    {"_operator.lt", "aten::lt", true},          {"_operator.le", "aten::le", true},
-    {"_operator.gt", "aten::gt", true},          {"_operator.ge", "aten::ge", true},
-    {"_operator.and_", "aten::__and__", true},   {"_operator.or_", "aten::__or__", true},
-    {"torch.sym_not", "aten::__not__", true},    {"torch.sym_max", "prim::max", false},
-    {"torch.sym_min", "prim::min", false},       {"torch.sym_float", "aten::Float", false},
-    {"torch.sym_int", "aten::Int", false},       {"torch.sym_sqrt", "aten::sqrt", false},
-    {"math.trunc", "aten::trunc", false},        {"torch.sym_ite", "prim::sym_ite", false},
+    {"_operator.eq", "aten::eq", true},
+    {"_operator.ne", "aten::ne", true},
+    {"_operator.lt", "aten::lt", true},
+    {"_operator.le", "aten::le", true},
+    {"_operator.gt", "aten::gt", true},
+    {"_operator.ge", "aten::ge", true},
+    {"_operator.and_", "aten::__and__", true},
+    {"_operator.or_", "aten::__or__", true},
+    {"torch.sym_not", "aten::__not__", true},
+    {"torch.sym_max", "prim::max", false},
+    {"torch.sym_min", "prim::min", false},
+    {"torch.sym_float", "aten::Float", false},
+    {"torch.sym_int", "aten::Int", false},
+    {"torch.sym_sqrt", "aten::sqrt", false},
+    {"math.trunc", "aten::trunc", false},
+    {"torch.sym_ite", "prim::sym_ite", false},
     {"_operator.getitem", "aten::__getitem__", false},
 };
 
@@ -70,7 +98,8 @@ const SymFunction* sym_function_of_kind(std::string_view kind) {
   std::string_view bare = kind.substr(0, kind.find('.', colons));
   for (const SymFunction& f : sym_functions) {
     if (f.builtin == bare) return &f;
-    if (bare.starts_with("_operator::") && f.target.starts_with("_operator.") && f.target.substr(10) == bare.substr(11))
+    if (bare.starts_with("_operator::") && f.target.starts_with("_operator.") &&
+        f.target.substr(10) == bare.substr(11))
       return &f;
   }
   return nullptr;

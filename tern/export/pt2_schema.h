@@ -9,7 +9,7 @@
 
 namespace tern::pt2 {
 
-int scalar_type(DType dtype);                        // 7 for float32; throws not_supported
+int scalar_type(DType dtype);  // 7 for float32; throws not_supported
 std::optional<DType> dtype_of_scalar_type(int64_t code);
 int memory_format(MemoryFormat format);
 std::optional<MemoryFormat> memory_format_of(int64_t code);

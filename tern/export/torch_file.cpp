@@ -16,10 +16,18 @@ struct StorageType {
   std::string_view name;
 };
 constexpr StorageType storage_types[] = {
-    {DType::float32, "FloatStorage"},   {DType::float64, "DoubleStorage"},        {DType::float16, "HalfStorage"},
-    {DType::bfloat16, "BFloat16Storage"}, {DType::int64, "LongStorage"},          {DType::int32, "IntStorage"},
-    {DType::int16, "ShortStorage"},     {DType::int8, "CharStorage"},             {DType::uint8, "ByteStorage"},
-    {DType::bool_, "BoolStorage"},      {DType::complex64, "ComplexFloatStorage"}, {DType::complex128, "ComplexDoubleStorage"},
+    {DType::float32, "FloatStorage"},
+    {DType::float64, "DoubleStorage"},
+    {DType::float16, "HalfStorage"},
+    {DType::bfloat16, "BFloat16Storage"},
+    {DType::int64, "LongStorage"},
+    {DType::int32, "IntStorage"},
+    {DType::int16, "ShortStorage"},
+    {DType::int8, "CharStorage"},
+    {DType::uint8, "ByteStorage"},
+    {DType::bool_, "BoolStorage"},
+    {DType::complex64, "ComplexFloatStorage"},
+    {DType::complex128, "ComplexDoubleStorage"},
 };
 
 // dtypes without a storage class of their own are saved over bytes, with the dtype beside the tensor.
@@ -46,26 +54,35 @@ class Reader {
   Value value(io::Pickle p, int depth) {
     if (depth > 200) failf(ErrorKind::file, "{}: nested too deeply", label_);
     switch (p.kind()) {
-      case Kind::none: return {};
-      case Kind::boolean: return Value(p.as_bool());
-      case Kind::integer: return Value(p.as_int());
-      case Kind::real: return Value(p.as_double());
-      case Kind::string: return Value(p.as_string());
+      case Kind::none:
+        return {};
+      case Kind::boolean:
+        return Value(p.as_bool());
+      case Kind::integer:
+        return Value(p.as_int());
+      case Kind::real:
+        return Value(p.as_double());
+      case Kind::string:
+        return Value(p.as_string());
       case Kind::tuple:
       case Kind::list: {
         std::vector<Value> items;
         for (size_t i = 0; i < p.size(); ++i) items.push_back(value(p[i], depth + 1));
         return p.is(Kind::tuple) ? Value::tuple(std::move(items)) : Value::list(std::move(items));
       }
-      case Kind::dict: return dict(p, depth);
-      case Kind::object: return object(p, depth);
-      default: failf(ErrorKind::file, "{}: {} cannot be read", label_, p.describe());
+      case Kind::dict:
+        return dict(p, depth);
+      case Kind::object:
+        return object(p, depth);
+      default:
+        failf(ErrorKind::file, "{}: {} cannot be read", label_, p.describe());
     }
   }
 
   Value dict(io::Pickle p, int depth) {
     std::vector<std::pair<Value, Value>> entries;
-    for (size_t i = 0; i < p.pair_count(); ++i) entries.emplace_back(value(p.key(i), depth + 1), value(p.value(i), depth + 1));
+    for (size_t i = 0; i < p.pair_count(); ++i)
+      entries.emplace_back(value(p.key(i), depth + 1), value(p.value(i), depth + 1));
     return Value::dict(std::move(entries));
   }
 
@@ -78,7 +95,8 @@ class Reader {
       t.tensor()->is_parameter = true;
       return t;
     }
-    if (p.is_call("torch._utils", "_rebuild_tensor_v2") || p.is_call("torch._utils", "_rebuild_tensor_v3")) return tensor(p);
+    if (p.is_call("torch._utils", "_rebuild_tensor_v2") || p.is_call("torch._utils", "_rebuild_tensor_v3"))
+      return tensor(p);
     if (p.is_call("torch", "device") && args.size() >= 1)
       if (auto device = Device::parse(args[0].as_string())) return Value(*device);
     if (p.is_call("torch", "Size") && args.size() == 1) return value(args[0], depth + 1);
@@ -87,7 +105,8 @@ class Reader {
 
   Value tensor(io::Pickle p) {
     io::Pickle args = p.args();
-    if (args.size() < 5 || !args[0].is(Kind::persistent)) failf(ErrorKind::file, "{}: {} is malformed", label_, p.describe());
+    if (args.size() < 5 || !args[0].is(Kind::persistent))
+      failf(ErrorKind::file, "{}: {} is malformed", label_, p.describe());
     io::Pickle id = args[0].persistent_id();
     if (!id.is(Kind::tuple) || id.size() < 5 || id[0].as_string() != "storage")
       failf(ErrorKind::file, "{}: a storage is malformed", label_);
@@ -98,7 +117,8 @@ class Reader {
       std::string_view name = args[6].is(Kind::global) ? args[6].name() : "";
       if (auto found = parse_dtype(name)) dtype = *found;
     }
-    if (dtype == DType::undefined) failf(ErrorKind::file, "{}: storages of {} are not known", label_, id[1].describe());
+    if (dtype == DType::undefined)
+      failf(ErrorKind::file, "{}: storages of {} are not known", label_, id[1].describe());
     std::string key(id[2].as_string());
     auto [it, fresh] = storages_.try_emplace(key);
     if (fresh) it->second = zip_.read(root_ + "data/" + key);
@@ -162,12 +182,18 @@ class Writer {
 
   void value(const Value& v) {
     switch (v.kind()) {
-      case ValueKind::none: return pickle_.none();
-      case ValueKind::bool_: return pickle_.boolean(v.to_bool());
-      case ValueKind::int_: return pickle_.integer(v.to_int());
-      case ValueKind::float_: return pickle_.real(v.to_double());
-      case ValueKind::string: return pickle_.string(v.string());
-      case ValueKind::tensor: return tensor(v.tensor());
+      case ValueKind::none:
+        return pickle_.none();
+      case ValueKind::bool_:
+        return pickle_.boolean(v.to_bool());
+      case ValueKind::int_:
+        return pickle_.integer(v.to_int());
+      case ValueKind::float_:
+        return pickle_.real(v.to_double());
+      case ValueKind::string:
+        return pickle_.string(v.string());
+      case ValueKind::tensor:
+        return tensor(v.tensor());
       case ValueKind::tuple:
         pickle_.mark();
         for (const Value& item : v.items()) value(item);
@@ -185,7 +211,8 @@ class Writer {
           value(item);
         }
         return pickle_.set_items();
-      default: failf(ErrorKind::not_supported, "a {} cannot be written to a file of torch.save", v.kind_name());
+      default:
+        failf(ErrorKind::not_supported, "a {} cannot be written to a file of torch.save", v.kind_name());
     }
   }
 
@@ -201,8 +228,10 @@ class Writer {
     pickle_.mark();
     pickle_.mark();
     pickle_.string("storage");
-    if (type) pickle_.global("torch", type->name);
-    else pickle_.global("torch.storage", "UntypedStorage");
+    if (type)
+      pickle_.global("torch", type->name);
+    else
+      pickle_.global("torch.storage", "UntypedStorage");
     pickle_.string(std::to_string(e.index));
     pickle_.string("cpu");
     int64_t bytes = e.span.end - e.span.begin;
@@ -239,7 +268,9 @@ class Writer {
 
 }  // namespace
 
-Value read_torch_file(const io::Blob& archive, const std::string& label) { return Reader(archive, label).read(); }
+Value read_torch_file(const io::Blob& archive, const std::string& label) {
+  return Reader(archive, label).read();
+}
 std::vector<uint8_t> write_torch_file(const Value& value) { return Writer().write(value); }
 
 StorageSpan span_of(const Tensor& t) {
@@ -253,11 +284,12 @@ StorageSpan span_of(const Tensor& t) {
 }
 
 io::Bytes bytes_of(const Tensor& t, const StorageSpan& span) {
-  return {static_cast<const uint8_t*>(t.storage()->data) + span.begin, static_cast<size_t>(span.end - span.begin)};
+  return {static_cast<const uint8_t*>(t.storage()->data) + span.begin,
+          static_cast<size_t>(span.end - span.begin)};
 }
 
-Tensor tensor_over(const io::Blob& bytes, DType dtype, Span<const int64_t> sizes, Span<const int64_t> strides, int64_t offset,
-                   const std::string& label) {
+Tensor tensor_over(const io::Blob& bytes, DType dtype, Span<const int64_t> sizes, Span<const int64_t> strides,
+                   int64_t offset, const std::string& label) {
   auto bad = [&](std::string_view what) { failf(ErrorKind::file, "{}: {}", label, what); };
   if (sizes.size() != strides.size()) bad("a tensor has another number of strides than sizes");
   if (sizes.size() > 64) bad("a tensor has too many dimensions");
@@ -269,14 +301,16 @@ Tensor tensor_over(const io::Blob& bytes, DType dtype, Span<const int64_t> sizes
     int64_t reach;
     if (__builtin_mul_overflow(numel, std::max<int64_t>(sizes[d], 1), &numel)) bad("a tensor is too large");
     if (empty) continue;
-    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) || __builtin_add_overflow(last, reach, &last))
+    if (__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
       bad("a tensor reaches beyond its storage");
   }
   int64_t available = static_cast<int64_t>(bytes.bytes.size()) / size;
   if (offset < 0 || offset > available || (!empty && last >= available))
     failf(ErrorKind::file, "{}: a tensor reaches beyond its storage of {} bytes", label, bytes.bytes.size());
   Storage storage;
-  if (reinterpret_cast<uintptr_t>(bytes.bytes.data()) % static_cast<uintptr_t>(std::min<int64_t>(size, 16)) == 0) {
+  if (reinterpret_cast<uintptr_t>(bytes.bytes.data()) % static_cast<uintptr_t>(std::min<int64_t>(size, 16)) ==
+      0) {
     storage = Storage::borrow(const_cast<uint8_t*>(bytes.bytes.data()), bytes.bytes.size(), bytes.owner);
   } else {
     storage = Storage::allocate(bytes.bytes.size());

@@ -52,7 +52,8 @@ struct Unflattener {
   std::unordered_map<const ir::Value*, size_t> state = {};  // inputs that are no user's
   std::unordered_map<std::string, int> calls = {};
 
-  Unflattener(const ExportedProgram& p, std::vector<std::string>& o, std::map<std::string, ModulePart, std::less<>>& b)
+  Unflattener(const ExportedProgram& p, std::vector<std::string>& o,
+              std::map<std::string, ModulePart, std::less<>>& b)
       : program(p), order(o), by_path(b) {
     const auto& specs = p.signature().inputs;
     for (size_t i = 0; i < specs.size(); ++i)
@@ -77,8 +78,9 @@ struct Unflattener {
   }
 
   // The part of one call: its own nodes copied, each run of nodes of an inner module replaced by a call.
-  void build(const std::string& path, const std::string& module, const std::vector<const ir::Node*>& nodes, size_t depth,
-             const std::vector<const ir::Value*>& inputs, const std::vector<const ir::Value*>* outputs) {
+  void build(const std::string& path, const std::string& module, const std::vector<const ir::Node*>& nodes,
+             size_t depth, const std::vector<const ir::Value*>& inputs,
+             const std::vector<const ir::Value*>* outputs) {
     order.push_back(path);
     ModulePart part;
     part.path = path;
@@ -120,8 +122,9 @@ struct Unflattener {
         if (other.size() <= depth || other[depth]->path != child->path) break;
         ++end;
       }
-      call(g, map, part, child->path.str(), std::vector<const ir::Node*>(nodes.begin() + static_cast<std::ptrdiff_t>(i),
-                                                                        nodes.begin() + static_cast<std::ptrdiff_t>(end)),
+      call(g, map, part, child->path.str(),
+           std::vector<const ir::Node*>(nodes.begin() + static_cast<std::ptrdiff_t>(i),
+                                        nodes.begin() + static_cast<std::ptrdiff_t>(end)),
            depth + 1, module);
       i = end;
     }

@@ -1,5 +1,5 @@
-// unflatten(): the modules of the source back from a flat program, by the scope each node was recorded in. Every call of a
-// module has a graph of its own, with its inputs as placeholders and its state as attributes.
+// unflatten(): the modules of the source back from a flat program, by the scope each node was recorded in.
+// Every call of a module has a graph of its own, with its inputs as placeholders and its state as attributes.
 #pragma once
 #include <map>
 
@@ -10,20 +10,21 @@ namespace tern {
 // One call of a module; a module that is called again is "fc@1".
 struct ModulePart {
   std::string path;
-  std::unique_ptr<ir::Graph> graph;                            // inputs: state, then placeholders
-  std::vector<std::pair<std::string, std::string>> attributes; // names of the inputs that are state, and their path from here
-  std::vector<std::string> targets;                            // of the state, from the root
-  std::vector<std::string> children;                           // paths of the calls inside
+  std::unique_ptr<ir::Graph> graph;  // inputs: state, then placeholders
+  std::vector<std::pair<std::string, std::string>>
+      attributes;                     // names of the inputs that are state, and their path from here
+  std::vector<std::string> targets;   // of the state, from the root
+  std::vector<std::string> children;  // paths of the calls inside
 };
 
 // Called like the program's module; state is shared with the program.
 class UnflattenedModule : public ExportedModule {
  public:
   bool has_part(std::string_view path) const;
-  const ModulePart& part(std::string_view path) const;   // "" is the root; throws with the paths there are
-  std::string graph_text(std::string_view path) const;   // as torch.fx prints Graph
-  std::string part_code(std::string_view path) const;    // as torch.fx prints GraphModule.code
-  std::vector<std::string> paths() const;                // in the order of the calls, "" first
+  const ModulePart& part(std::string_view path) const;  // "" is the root; throws with the paths there are
+  std::string graph_text(std::string_view path) const;  // as torch.fx prints Graph
+  std::string part_code(std::string_view path) const;   // as torch.fx prints GraphModule.code
+  std::vector<std::string> paths() const;               // in the order of the calls, "" first
 
  private:
   friend UnflattenedModule unflatten(const ExportedProgram& program);

@@ -45,12 +45,12 @@ void expect_close(const Tensor& a, const Tensor& b) {
 
 TEST(ExportProgram, TrainingDialectKeepsTheCallsOfTheUser) {
   Mlp net;
-  EXPECT_EQ(export_mlp(net, true).code(), R"(def forward(self, p_fc1_weight, p_fc1_bias, p_fc2_weight, p_fc2_bias, x):
+  EXPECT_EQ(export_mlp(net, true).code(),
+            R"(def forward(self, p_fc1_weight, p_fc1_bias, p_fc2_weight, p_fc2_bias, x):
     linear = torch.ops.aten.linear.default(x, p_fc1_weight, p_fc1_bias);  x = p_fc1_weight = p_fc1_bias = None
     relu = torch.ops.aten.relu.default(linear);  linear = None
     linear_1 = torch.ops.aten.linear.default(relu, p_fc2_weight, p_fc2_bias);  relu = p_fc2_weight = p_fc2_bias = None
-    return (linear_1,)
-    )");
+    return (linear_1,))");
 }
 
 TEST(ExportProgram, DecompositionsGoFromCompositesToCoreAten) {
@@ -66,28 +66,43 @@ TEST(ExportProgram, DecompositionsGoFromCompositesToCoreAten) {
 
 TEST(ExportProgram, RunsForOtherSizesOfADynamicDim) {
   Mlp net;
-  for (ExportedProgram program : {export_mlp(net, true), export_mlp(net), export_mlp(net).run_decompositions()}) {
+  for (ExportedProgram program :
+       {export_mlp(net, true), export_mlp(net), export_mlp(net).run_decompositions()}) {
     ExportedModule module = program.module();
     for (int64_t n : {1, 2, 7, 64}) {
       Tensor x = arange(n * 4).to(kFloat).view({n, 4});
       expect_close(module(x).tensor(), nn::call(net, x));
     }
-    EXPECT_THAT([&] { module(ones({65, 4})); },
-                ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[0] to be <= 64, but got 65")));
-    EXPECT_THAT([&] { module(ones({2, 5})); },
-                ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[1] to be equal to 4, but got 5")));
-    EXPECT_THAT([&] { module(ones({2, 4}), ones({2})); },
-                ThrowsMessage<Error>(HasSubstr("Trying to flatten user inputs with exported input tree spec")));
-    EXPECT_THAT([&] { module(ones({2, 4}).to(kDouble)); },
-                ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].dtype to be torch.float32, but got torch.float64")));
+    EXPECT_THAT(
+        [&] {
+          module(ones({65, 4}));
+        },
+        ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[0] to be <= 64, but got 65")));
+    EXPECT_THAT(
+        [&] {
+          module(ones({2, 5}));
+        },
+        ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[1] to be equal to 4, but got 5")));
+    EXPECT_THAT(
+        [&] {
+          module(ones({2, 4}), ones({2}));
+        },
+        ThrowsMessage<Error>(HasSubstr("Trying to flatten user inputs with exported input tree spec")));
+    EXPECT_THAT(
+        [&] {
+          module(ones({2, 4}).to(kDouble));
+        },
+        ThrowsMessage<Error>(
+            HasSubstr("Expected input at *args[0].dtype to be torch.float32, but got torch.float64")));
   }
 }
 
 TEST(ExportProgram, ShowsItselfAsPyTorchDoes) {
   Mlp net;
   std::string text = export_mlp(net).str();
-  EXPECT_THAT(text, HasSubstr("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n        def forward(self, "
-                              "p_fc1_weight: \"f32[8, 4]\", p_fc1_bias: \"f32[8]\""));
+  EXPECT_THAT(
+      text, HasSubstr("ExportedProgram:\n    class GraphModule(torch.nn.Module):\n        def forward(self, "
+                      "p_fc1_weight: \"f32[8, 4]\", p_fc1_bias: \"f32[8]\""));
   EXPECT_THAT(text, HasSubstr("x: \"f32[s0, 4]\""));
   EXPECT_THAT(text, HasSubstr("    p_fc1_weight: PARAMETER target='fc1.weight'\n"));
   EXPECT_THAT(text, HasSubstr("    x: USER_INPUT\n"));
@@ -129,7 +144,8 @@ TEST(ExportProgram, ConstantsAreLifted) {
   auto f = [w](Tensor x) { return x * w + tensor({1.0f, 1.0f, 1.0f}); };
   ExportedProgram p = export_program(f, {{"x", ones({3})}});
   EXPECT_THAT(p.code(), HasSubstr("def forward(self, c_lifted_tensor_0, c_lifted_tensor_1, x):"));
-  EXPECT_THAT(p.code(), HasSubstr("lift_fresh_copy = torch.ops.aten.lift_fresh_copy.default(c_lifted_tensor_0)"));
+  EXPECT_THAT(p.code(),
+              HasSubstr("lift_fresh_copy = torch.ops.aten.lift_fresh_copy.default(c_lifted_tensor_0)"));
   expect_close(p.module()(ones({3})).tensor(), w + 1);
 }
 
@@ -165,25 +181,39 @@ TEST(ExportProgram, InputsThatAreNoTensorsAreConstants) {
 
 TEST(ExportProgram, KeywordsComeInAnyOrder) {
   auto f = [](Tensor x, Tensor a, Tensor b) { return x + a * 2 + b * 3; };
-  ExportedProgram p =
-      export_program(f, {{"x", ones({1})}}, {.kwargs = {{"a", ones({1})}, {"b", ones({1})}}});
+  ExportedProgram p = export_program(f, {{"x", ones({1})}}, {.kwargs = {{"a", ones({1})}, {"b", ones({1})}}});
   Value y = p.module().call({Value(ones({1}))}, {{"b", Value(zeros({1}))}, {"a", Value(ones({1}))}});
   EXPECT_EQ(y.tensor().item<double>(), 3);
 }
 
 TEST(ExportProgram, MistakesAreNamed) {
   auto f = [](Tensor x) { return x + 1; };
-  EXPECT_THAT([&] { export_program(f, {{"x", ones({2})}}, {.dynamic = {{"y", {{0, Dim::AUTO}}}}}); },
-              ThrowsMessage<Error>(HasSubstr("dims are given for 'y', which is no input; the inputs are x")));
-  EXPECT_THAT([&] { export_program(f, {{"x", ones({2})}}, {.dynamic = {{"x", {{1, Dim::AUTO}}}}}); },
-              ThrowsMessage<Error>(HasSubstr("dimension 1 of x, which has 1 dimensions")));
-  EXPECT_THAT([&] { export_program(f, {{"x", ones({2})}, {"x", ones({2})}}); },
-              ThrowsMessage<Error>(HasSubstr("two inputs are called 'x'")));
-  EXPECT_THAT([&] { export_program(f, {{"x", ones({2})}, {"y", ones({2})}}); },
-              ThrowsMessage<Error>(HasSubstr("forward takes 1 arguments, but 2 were given")));
+  EXPECT_THAT(
+      [&] {
+        export_program(f, {{"x", ones({2})}}, {.dynamic = {{"y", {{0, Dim::AUTO}}}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("dims are given for 'y', which is no input; the inputs are x")));
+  EXPECT_THAT(
+      [&] {
+        export_program(f, {{"x", ones({2})}}, {.dynamic = {{"x", {{1, Dim::AUTO}}}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("dimension 1 of x, which has 1 dimensions")));
+  EXPECT_THAT(
+      [&] {
+        export_program(f, {{"x", ones({2})}, {"x", ones({2})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("two inputs are called 'x'")));
+  EXPECT_THAT(
+      [&] {
+        export_program(f, {{"x", ones({2})}, {"y", ones({2})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("forward takes 1 arguments, but 2 were given")));
   auto branch = [](Tensor x) { return x.size(0) > 3 ? x + 1 : x - 1; };
-  EXPECT_THAT([&] { export_program(branch, {{"x", ones({5})}}, {.dynamic = {{"x", {{0, Dim("n")}}}}}); },
-              ThrowsMessage<Error>(HasSubstr("Suggested fixes:\n  n = Dim('n', min=4)")));
+  EXPECT_THAT(
+      [&] {
+        export_program(branch, {{"x", ones({5})}}, {.dynamic = {{"x", {{0, Dim("n")}}}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("Suggested fixes:\n  n = Dim('n', min=4)")));
 }
 
 TEST(ExportProgram, NumbersFromDataAreCheckedAtRunTime) {

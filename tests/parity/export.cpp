@@ -54,14 +54,21 @@ TEST(Export, export_inline_constraints) {
 
 TEST(Export, export_constraints_error_not_in_range) {
   Dim dim_x("dim_x", {.min = 6});
-  EXPECT_THAT([&] { export_program([](Tensor x) { return x + 1; }, {{"x", zeros({3})}}, {.dynamic = {{"x", {{0, dim_x}}}}}); },
-              ThrowsMessage<Error>(HasSubstr("not in range")));
+  EXPECT_THAT(
+      [&] {
+        export_program([](Tensor x) { return x + 1; }, {{"x", zeros({3})}},
+                       {.dynamic = {{"x", {{0, dim_x}}}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("not in range")));
 }
 
 TEST(Export, export_slice_maxsize) {
-  auto f = [](Tensor x, int64_t dim, int64_t start, int64_t end) { return slice(x, dim, SymInt(start), SymInt(end)); };
-  ExportedProgram ep = export_program(f, {{"x", zeros({10, 3, 4, 4})}, {"dim", 0}, {"start", 0}, {"end", INT64_MAX}},
-                                      {.dynamic = {{"x", {{0, Dim("dim")}}}}});
+  auto f = [](Tensor x, int64_t dim, int64_t start, int64_t end) {
+    return slice(x, dim, SymInt(start), SymInt(end));
+  };
+  ExportedProgram ep =
+      export_program(f, {{"x", zeros({10, 3, 4, 4})}, {"dim", 0}, {"start", 0}, {"end", INT64_MAX}},
+                     {.dynamic = {{"x", {{0, Dim("dim")}}}}});
   EXPECT_EQ(ep.module()(zeros({7, 3, 4, 4}), 0, 0, INT64_MAX).tensor().size(0), 7);
 }
 
@@ -76,7 +83,8 @@ TEST(Export, export_constraints_error) {
     }
   } m;
   ExportedProgram ep = export_program(m, {{"x", tensor({3})}});
-  EXPECT_THAT([&] { ep.module()(tensor({3})); }, ThrowsMessage<Error>(HasSubstr("Invalid value range for 3 between [4, 5]")));
+  EXPECT_THAT([&] { ep.module()(tensor({3})); },
+              ThrowsMessage<Error>(HasSubstr("Invalid value range for 3 between [4, 5]")));
   EXPECT_EQ(ep.module()(tensor({5})).tensor().size(0), 5);
 }
 
@@ -84,8 +92,11 @@ TEST(Export, export_assume_static_by_default) {
   auto f = [](Tensor x) { return x.size(0) == 4 ? x + 1 : x; };
   ExportedProgram ep = export_program(f, {{"x", rand({4, 5})}});
   EXPECT_THAT(ep.code(), HasSubstr("torch.ops.aten.add.Tensor(x, 1)"));
-  EXPECT_THAT([&] { ep.module()(rand({3, 5})); },
-              ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[0] to be equal to 4, but got 3")));
+  EXPECT_THAT(
+      [&] {
+        ep.module()(rand({3, 5}));
+      },
+      ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[0] to be equal to 4, but got 3")));
 }
 
 // ---- TestExport ----
@@ -99,7 +110,7 @@ TEST(Export, basic) {
 TEST(Export, conv_dynamic) {
   struct M : nn::Module {
     nn::Conv2d conv = add("conv", nn::Conv2d({.in = 3, .out = 8, .kernel = 3, .padding = 1}));
-    nn::MaxPool2d maxpool = add("maxpool", nn::MaxPool2d({.kernel = 3}));
+    nn::MaxPool2d maxpool = add("maxpool", nn::MaxPool2d(3));
     Tensor forward(Tensor x, Tensor y) {
       Tensor a = conv(x);
       a.add_(y);
@@ -169,13 +180,16 @@ TEST(Export, non_strict_dynamic_shapes) {
   DynamicShapes dynamic{{"x", {{0, dim}}}, {"ys[0]", {{0, dim}}}, {"ys[1]", {{0, dim}}}, {"zs", {{0, dim}}}};
   NonStrict foo;
   ExportedProgram ep = export_program(foo, inputs(5, 5, 4), {.dynamic = dynamic});
-  EXPECT_THAT([&] { call(ep, inputs(6, 5, 4)); },
-              ThrowsMessage<Error>(HasSubstr("Expected input at *args[1][0].shape[0] to be equal to 6, but got 5")));
-  EXPECT_THAT([&] { call(ep, inputs(5, 5, 6)); },
-              ThrowsMessage<Error>(HasSubstr("Expected input at *args[3].shape[0] to be equal to 4, but got 6")));
+  EXPECT_THAT(
+      [&] { call(ep, inputs(6, 5, 4)); },
+      ThrowsMessage<Error>(HasSubstr("Expected input at *args[1][0].shape[0] to be equal to 6, but got 5")));
+  EXPECT_THAT(
+      [&] { call(ep, inputs(5, 5, 6)); },
+      ThrowsMessage<Error>(HasSubstr("Expected input at *args[3].shape[0] to be equal to 4, but got 6")));
   Value good = call(ep, inputs(7, 7, 4));
   NonStrict fresh;
-  auto wanted = fresh.forward(ones({7}), {zeros({7}), ones({7})}, {{"a", zeros({7})}, {"b", ones({7})}}, ones({4}));
+  auto wanted =
+      fresh.forward(ones({7}), {zeros({7}), ones({7})}, {{"a", zeros({7})}, {"b", ones({7})}}, ones({4}));
   expect_same(good, tree::to_value(wanted));
   EXPECT_THAT([&] { export_program(foo, inputs(2, 2, 4), {.dynamic = dynamic}); },
               ThrowsMessage<Error>(ContainsRegex("2 not in range.*3,")));
@@ -186,21 +200,28 @@ TEST(Export, non_strict_dynamic_shapes_suggested_fixes) {
     return x.size(0) <= 6 ? std::pair(x + 1, c + 2) : std::pair(x - 1, c - 2);
   };
   Dim dim("dim", {.min = 3});
-  EXPECT_THAT([&] { export_program(foo, {{"x", ones({5})}, {"c", ones({4})}}, {.dynamic = {{"x", {{0, dim}}}}}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("Constraints violated (dim)!"),
-                                         ContainsRegex("Not all values of dim.*satisfy the generated guard"),
-                                         HasSubstr("Suggested fixes:"), HasSubstr("dim = Dim('dim', min=3, max=6)"))));
+  EXPECT_THAT(
+      [&] {
+        export_program(foo, {{"x", ones({5})}, {"c", ones({4})}}, {.dynamic = {{"x", {{0, dim}}}}});
+      },
+      ThrowsMessage<Error>(AllOf(HasSubstr("Constraints violated (dim)!"),
+                                 ContainsRegex("Not all values of dim.*satisfy the generated guard"),
+                                 HasSubstr("Suggested fixes:"),
+                                 HasSubstr("dim = Dim('dim', min=3, max=6)"))));
 }
 
 TEST(Export, derived_dim_basic) {
   auto foo = [](Tensor x, Tensor y) { return x + y.slice(0, 1); };
   NamedValues args{{"x", randn({5})}, {"y", randn({6})}};
   Dim dimx("dimx", {.min = 3, .max = 6}), dimy("dimy", {.min = 4, .max = 7});
-  auto exported = [&](Dim y) { return export_program(foo, args, {.dynamic = {{"x", {{0, dimx}}}, {"y", {{0, y}}}}}); };
+  auto exported = [&](Dim y) {
+    return export_program(foo, args, {.dynamic = {{"x", {{0, dimx}}}, {"y", {{0, y}}}}});
+  };
   EXPECT_THAT([&] { exported(dimy); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("Constraints violated (dimy)!"),
-                                         ContainsRegex("The values of dimy.*must always be related to the values of dimx.*by"),
-                                         HasSubstr("Suggested fixes:"), HasSubstr("dimy = dimx + 1"))));
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("Constraints violated (dimy)!"),
+                        ContainsRegex("The values of dimy.*must always be related to the values of dimx.*by"),
+                        HasSubstr("Suggested fixes:"), HasSubstr("dimy = dimx + 1"))));
   EXPECT_THAT([&] { exported(dimx * 2); },
               ThrowsMessage<Error>(ContainsRegex(
                   "Expected input.*size.* to be equal to 2\\*dimx, where dimx = 5, but got 6")));
@@ -354,14 +375,22 @@ TEST(Export, retracable_ep) {
     Foo foo;
     ExportedProgram exported = export_program(foo, {{"x", inp}}, {.dynamic = {{"x", {{0, dim0_x}}}}});
     ExportedProgram again = export_program(exported.module(), {{"x", inp}});
-    EXPECT_THAT([&] { again.module()(ones({7, 5})); }, ThrowsMessage<Error>(HasSubstr("shape[0] to be equal to 5, but got 7")));
-    ExportedProgram dynamic = export_program(exported.module(), {{"x", inp}}, {.dynamic = {{"x", {{0, dim0_x}}}}});
+    EXPECT_THAT(
+        [&] {
+          again.module()(ones({7, 5}));
+        },
+        ThrowsMessage<Error>(HasSubstr("shape[0] to be equal to 5, but got 7")));
+    ExportedProgram dynamic =
+        export_program(exported.module(), {{"x", inp}}, {.dynamic = {{"x", {{0, dim0_x}}}}});
     expect_same(eager(ones({7, 5})), dynamic.module()(ones({7, 5})).tensor());
   }
   Foo foo;
   ExportedProgram exported = export_program(foo, {{"x", inp}}, {.dynamic = {{"x", {{0, dim0_x_v2}}}}});
-  EXPECT_THAT([&] { export_program(exported.module(), {{"x", randn({2, 2})}}); },
-              ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[0] to be >= 3, but got 2")));
+  EXPECT_THAT(
+      [&] {
+        export_program(exported.module(), {{"x", randn({2, 2})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("Expected input at *args[0].shape[0] to be >= 3, but got 2")));
 }
 
 TEST(Export, nn_module_stack) {
@@ -401,7 +430,7 @@ TEST(Export, nn_module_stack) {
 
 TEST(Export, layer_sharing) {
   struct Module : nn::Module {
-    nn::LayerNorm layer{nn::LayerNorm({2, 2, 3})};
+    nn::LayerNorm layer{nn::LayerNormOptions{.shape = {2, 2, 3}}};
     nn::LayerNorm first = add("norms_0", nn::LayerNorm(layer)), second = add("norms_1", nn::LayerNorm(layer));
     Tensor forward(Tensor x) { return second(first(x)); }
   } m;
@@ -428,7 +457,9 @@ TEST(Export, export_cond) {
   struct Foo : nn::Module {
     CosOfBuffer a = add("a", CosOfBuffer());
     Tensor forward(Tensor x) {
-      return cond(x.size(0) > 4, [this](Tensor y) { return y.cos() + a().sum(); }, [](Tensor y) { return y.sin(); }, x);
+      return cond(
+          x.size(0) > 4, [this](Tensor y) { return y.cos() + a().sum(); }, [](Tensor y) { return y.sin(); },
+          x);
     }
   } foo;
   ExportedProgram ep = export_program(foo, {{"x", ones({6, 4})}});
@@ -438,11 +469,15 @@ TEST(Export, export_cond) {
   struct OnData : nn::Module {
     CosOfBuffer a = add("a", CosOfBuffer());
     Tensor forward(Tensor x) {
-      return cond(x.sum() > 0, [this](Tensor y) { return y.cos() + a().sum(); }, [](Tensor y) { return y.sin(); }, x);
+      return cond(
+          x.sum() > 0, [this](Tensor y) { return y.cos() + a().sum(); }, [](Tensor y) { return y.sin(); }, x);
     }
   } on_data;
   ExportedProgram both = export_program(on_data, {{"x", ones({6, 4})}});
-  EXPECT_THAT(both.code(), ContainsRegex("torch.ops.higher_order.cond\\(gt, true_graph_0, false_graph_0, [\\[\\(]x, b_a_buffer[\\]\\)]\\)"));
+  EXPECT_THAT(
+      both.code(),
+      ContainsRegex(
+          "torch.ops.higher_order.cond\\(gt, true_graph_0, false_graph_0, [\\[\\(]x, b_a_buffer[\\]\\)]\\)"));
   for (double sign : {1.0, -1.0}) {
     Tensor x = ones({6, 4}) * sign;
     expect_same(both.module()(x).tensor(), on_data.forward(x));

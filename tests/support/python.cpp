@@ -17,11 +17,13 @@ const std::string& python_with(const std::string& module) {
   return it->second;
 }
 
-PythonResult run_python(const std::string& interpreter, const std::string& script, const std::string& arguments) {
+PythonResult run_python(const std::string& interpreter, const std::string& script,
+                        const std::string& arguments) {
   io::TemporaryDir dir;
   std::string file = dir / "script.py";
   io::write_file(file, script);
-  std::string command = "PYTHONDONTWRITEBYTECODE=1 '" + interpreter + "' -W ignore '" + file + "' " + arguments + " 2>&1";
+  std::string command =
+      "PYTHONDONTWRITEBYTECODE=1 '" + interpreter + "' -W ignore '" + file + "' " + arguments + " 2>&1";
   PythonResult result;
   FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return result;

@@ -12,7 +12,8 @@ struct PythonResult {
   std::string output;  // stdout and stderr
 };
 // The interpreter writes nothing beside its packages.
-PythonResult run_python(const std::string& interpreter, const std::string& script, const std::string& arguments = "");
+PythonResult run_python(const std::string& interpreter, const std::string& script,
+                        const std::string& arguments = "");
 
 }  // namespace tern::testing
 
