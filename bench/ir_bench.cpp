@@ -1,5 +1,5 @@
-// The budget of the IR: 10^6 nodes build in 0.3 s, any linear pass in 1 s, at most 250 bytes a node, and at most 100 ns a
-// node of interpretation over a trivial kernel.
+// The budget of the IR: 10^6 nodes build in 0.3 s, any linear pass in 1 s, at most 250 bytes a node, and at
+// most 100 ns a node of interpretation over a trivial kernel.
 #include <benchmark/benchmark.h>
 
 #include "tern/dispatch/op.h"
@@ -73,8 +73,8 @@ void Prepare(benchmark::State& state) {
 
 // The interpreter over a kernel that only hands its input on.
 void Interpret(benchmark::State& state) {
-  static const Op& pass_on =
-      define("bench::pass(Tensor x, int k=1) -> Tensor", {.kernel = [](const Arg* a, tern::Value* r) { r[0] = a[0].tensor(); }});
+  static const Op& pass_on = define("bench::pass(Tensor x, int k=1) -> Tensor",
+                                    {.kernel = [](const Arg* a, tern::Value* r) { r[0] = a[0].tensor(); }});
   Graph g;
   Value* last = &g.add_input(Type::tensor(), "x");
   for (int64_t i = 0; i < state.range(0); ++i) {
@@ -85,8 +85,9 @@ void Interpret(benchmark::State& state) {
   Program program(g);
   tern::Value x = tensor({1.f, 2.f});
   for (auto _ : state) benchmark::DoNotOptimize(program.run({&x, 1}));
-  state.counters["ns_per_node"] = benchmark::Counter(static_cast<double>(state.range(0)) * 1e-9,
-                                                     benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_node"] =
+      benchmark::Counter(static_cast<double>(state.range(0)) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 #define SIZES ->Arg(10'000)->Arg(100'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond)

@@ -374,14 +374,14 @@ PyGetSetDef overload_getset[] = {
 
 PyObject* overload_reduce(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    nb::object find = nb::module_::import_("tern._tern").attr("_overload");
+    nb::object find = nb::module_::import_("tern._ops").attr("overload");
     std::string name = op_object(self)->overload->schema->qualified();
     return nb::make_tuple(find, nb::make_tuple(nb::str(name.data(), name.size()))).release().ptr();
   });
 }
 PyObject* packet_reduce(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
-    nb::object find = nb::module_::import_("tern._tern").attr("_packet");
+    nb::object find = nb::module_::import_("tern._ops").attr("packet");
     std::string_view name = op_object(self)->packet->name.view();
     return nb::make_tuple(find, nb::make_tuple(nb::str(name.data(), name.size()))).release().ptr();
   });

@@ -327,7 +327,7 @@ void bind_dtypes(nb::module_& m) {
                .def("__repr__", [](const DTypeObject& t) { return "tern." + std::string(name(t.value)); })
                .def("__reduce__",
                     [](const DTypeObject& t) {
-                      return nb::make_tuple(nb::module_::import_("tern._tern").attr("_dtype"),
+                      return nb::make_tuple(nb::module_::import_("tern._ops").attr("dtype"),
                                             nb::make_tuple(string_object(name(t.value))));
                     })
                .def("__copy__", [](nb::object self) { return self; })

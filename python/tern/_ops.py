@@ -40,3 +40,16 @@ class _Ops:
 
 
 ops = _Ops()
+
+
+# What pickles of operators and dtypes name: the extension's own functions cannot be pickled.
+def packet(qualified):
+    return _tern._packet(qualified)
+
+
+def overload(qualified):
+    return _tern._overload(qualified)
+
+
+def dtype(name):
+    return _tern._dtype(name)

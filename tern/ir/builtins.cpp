@@ -17,7 +17,8 @@ using Args = Span<const V>;
 
 void need(Args in, size_t at_least, size_t at_most, std::string_view what) {
   if (in.size() < at_least || in.size() > at_most)
-    failf(ErrorKind::type, "{} takes {} to {} arguments but {} were given", what, at_least, at_most, in.size());
+    failf(ErrorKind::type, "{} takes {} to {} arguments but {} were given", what, at_least, at_most,
+          in.size());
 }
 [[noreturn]] void unsupported(std::string_view what, Args in) {
   std::string kinds;
@@ -64,17 +65,27 @@ V add(Args in) {
     return a.is_list() ? V::list(std::move(items), a.element_type()) : V::tuple(std::move(items));
   }
   if (!a.is_number() && !a.is_tensor()) unsupported("+", in);
-  return arithmetic("+", in, [](SymInt x, SymInt y) -> V {
-    if (x.is_symbolic() || y.is_symbolic()) return x + y;
-    int64_t r; bool o = __builtin_add_overflow(x.as_int(), y.as_int(), &r); return checked(o, r);
-  }, [](double x, double y) -> V { return x + y; }, [](auto x, auto y) -> V { return x + y; });
+  return arithmetic(
+      "+", in,
+      [](SymInt x, SymInt y) -> V {
+        if (x.is_symbolic() || y.is_symbolic()) return x + y;
+        int64_t r;
+        bool o = __builtin_add_overflow(x.as_int(), y.as_int(), &r);
+        return checked(o, r);
+      },
+      [](double x, double y) -> V { return x + y; }, [](auto x, auto y) -> V { return x + y; });
 }
 V sub(Args in) {
   need(in, 2, 3, "sub");
-  return arithmetic("-", in, [](SymInt x, SymInt y) -> V {
-    if (x.is_symbolic() || y.is_symbolic()) return x - y;
-    int64_t r; bool o = __builtin_sub_overflow(x.as_int(), y.as_int(), &r); return checked(o, r);
-  }, [](double x, double y) -> V { return x - y; }, [](auto x, auto y) -> V { return x - y; });
+  return arithmetic(
+      "-", in,
+      [](SymInt x, SymInt y) -> V {
+        if (x.is_symbolic() || y.is_symbolic()) return x - y;
+        int64_t r;
+        bool o = __builtin_sub_overflow(x.as_int(), y.as_int(), &r);
+        return checked(o, r);
+      },
+      [](double x, double y) -> V { return x - y; }, [](auto x, auto y) -> V { return x - y; });
 }
 V mul(Args in) {
   need(in, 2, 2, "mul");
@@ -83,7 +94,8 @@ V mul(Args in) {
     if (!(a.is_list() || a.is_tuple() || a.is_string()) || !(b.is_int() || b.is_bool())) continue;
     int64_t times = std::max<int64_t>(integer(b).guard_int(Loc{}), 0);
     size_t length = a.is_string() ? a.string().size() : a.items().size();
-    if (length && times > (int64_t{1} << 28) / static_cast<int64_t>(length)) fail(ErrorKind::value, "the repeated sequence is too long");
+    if (length && times > (int64_t{1} << 28) / static_cast<int64_t>(length))
+      fail(ErrorKind::value, "the repeated sequence is too long");
     if (a.is_string()) {
       std::string text;
       for (int64_t k = 0; k < times; ++k) text += a.string();
@@ -93,10 +105,15 @@ V mul(Args in) {
     for (int64_t k = 0; k < times; ++k) items.insert(items.end(), a.items().begin(), a.items().end());
     return a.is_list() ? V::list(std::move(items), a.element_type()) : V::tuple(std::move(items));
   }
-  return arithmetic("*", in, [](SymInt x, SymInt y) -> V {
-    if (x.is_symbolic() || y.is_symbolic()) return x * y;
-    int64_t r; bool o = __builtin_mul_overflow(x.as_int(), y.as_int(), &r); return checked(o, r);
-  }, [](double x, double y) -> V { return x * y; }, [](auto x, auto y) -> V { return x * y; });
+  return arithmetic(
+      "*", in,
+      [](SymInt x, SymInt y) -> V {
+        if (x.is_symbolic() || y.is_symbolic()) return x * y;
+        int64_t r;
+        bool o = __builtin_mul_overflow(x.as_int(), y.as_int(), &r);
+        return checked(o, r);
+      },
+      [](double x, double y) -> V { return x * y; }, [](auto x, auto y) -> V { return x * y; });
 }
 V truediv(Args in) {
   need(in, 2, 2, "div");
@@ -127,7 +144,10 @@ V remainder(Args in) {
   }
   return mod(a.sym(), b.sym());
 }
-V fmod(Args in) { need(in, 2, 2, "fmod"); return std::fmod(real(in[0]), real(in[1])); }
+V fmod(Args in) {
+  need(in, 2, 2, "fmod");
+  return std::fmod(real(in[0]), real(in[1]));
+}
 V power(Args in) {
   need(in, 2, 2, "pow");
   V a = number(in[0]), b = number(in[1]);
@@ -170,17 +190,27 @@ V bits(std::string_view what, Args in, F f) {
   if (in[0].is_bool() && in[1].is_bool()) return f(int64_t{in[0].to_bool()}, int64_t{in[1].to_bool()}) != 0;
   return f(integer(in[0]).guard_int(Loc{}), integer(in[1]).guard_int(Loc{}));
 }
-V bit_and(Args in) { return bits("and", in, [](int64_t a, int64_t b) { return a & b; }); }
-V bit_or(Args in) { return bits("or", in, [](int64_t a, int64_t b) { return a | b; }); }
-V bit_xor(Args in) { return bits("xor", in, [](int64_t a, int64_t b) { return a ^ b; }); }
+V bit_and(Args in) {
+  return bits("and", in, [](int64_t a, int64_t b) { return a & b; });
+}
+V bit_or(Args in) {
+  return bits("or", in, [](int64_t a, int64_t b) { return a | b; });
+}
+V bit_xor(Args in) {
+  return bits("xor", in, [](int64_t a, int64_t b) { return a ^ b; });
+}
 int64_t shift_amount(int64_t b) {
   if (b < 0) fail(ErrorKind::value, "negative shift count");
   return std::min<int64_t>(b, 63);
 }
 V shift_left(Args in) {
-  return bits("<<", in, [](int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) << shift_amount(b)); });
+  return bits("<<", in, [](int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) << shift_amount(b));
+  });
 }
-V shift_right(Args in) { return bits(">>", in, [](int64_t a, int64_t b) { return a >> shift_amount(b); }); }
+V shift_right(Args in) {
+  return bits(">>", in, [](int64_t a, int64_t b) { return a >> shift_amount(b); });
+}
 
 template <double (*F)(double)>
 V math(Args in) {
@@ -207,11 +237,26 @@ V round_half_even(Args in) {
   double scale = std::pow(10.0, static_cast<double>(integer(in[1]).guard_int(Loc{})));
   return std::nearbyint(a.to_double() * scale) / scale;
 }
-V atan2(Args in) { need(in, 2, 2, "atan2"); return std::atan2(real(in[0]), real(in[1])); }
-V gcd(Args in) { need(in, 2, 2, "gcd"); return std::gcd(integer(in[0]).guard_int(Loc{}), integer(in[1]).guard_int(Loc{})); }
-V is_nan(Args in) { need(in, 1, 1, "isnan"); return std::isnan(real(in[0])); }
-V is_inf(Args in) { need(in, 1, 1, "isinf"); return std::isinf(real(in[0])); }
-V is_finite(Args in) { need(in, 1, 1, "isfinite"); return std::isfinite(real(in[0])); }
+V atan2(Args in) {
+  need(in, 2, 2, "atan2");
+  return std::atan2(real(in[0]), real(in[1]));
+}
+V gcd(Args in) {
+  need(in, 2, 2, "gcd");
+  return std::gcd(integer(in[0]).guard_int(Loc{}), integer(in[1]).guard_int(Loc{}));
+}
+V is_nan(Args in) {
+  need(in, 1, 1, "isnan");
+  return std::isnan(real(in[0]));
+}
+V is_inf(Args in) {
+  need(in, 1, 1, "isinf");
+  return std::isinf(real(in[0]));
+}
+V is_finite(Args in) {
+  need(in, 1, 1, "isfinite");
+  return std::isfinite(real(in[0]));
+}
 V divmod(Args in) { return V::tuple({floordiv(in), remainder(in)}); }
 
 // ---- comparisons ----
@@ -234,7 +279,9 @@ V condition(SymBool c) {
   if (c.is_symbolic()) return V(c.as_expr());
   return c.guard_bool(Loc{});
 }
-bool both_sizes(Args in) { return in[0].is_int() && in[1].is_int() && (in[0].sym().is_symbolic() || in[1].sym().is_symbolic()); }
+bool both_sizes(Args in) {
+  return in[0].is_int() && in[1].is_int() && (in[0].sym().is_symbolic() || in[1].sym().is_symbolic());
+}
 template <sym::Op Relation>
 V compare(Args in) {
   need(in, 2, 2, "a comparison");
@@ -245,7 +292,8 @@ V compare(Args in) {
     return equal == (Relation == sym::Op::eq);
   } else {
     bool numbers = in[0].is_number() || in[0].is_tensor();
-    if (numbers && (std::isnan(in[0].is_float() ? in[0].to_double() : 0) || std::isnan(in[1].is_float() ? in[1].to_double() : 0)))
+    if (numbers && (std::isnan(in[0].is_float() ? in[0].to_double() : 0) ||
+                    std::isnan(in[1].is_float() ? in[1].to_double() : 0)))
       return false;
     int o = order(in[0], in[1]);
     if constexpr (Relation == sym::Op::lt) return o < 0;
@@ -295,16 +343,27 @@ V to_float(Args in) {
   }
   return real(in[0]);
 }
-V to_boolean(Args in) { need(in, 1, 1, "bool"); return truth(in[0]); }
+V to_boolean(Args in) {
+  need(in, 1, 1, "bool");
+  return truth(in[0]);
+}
 V to_complex(Args in) {
   need(in, 1, 2, "complex");
   std::complex<double> c = number(in[0]).scalar().to_complex();
   if (in.size() == 2) c += number(in[1]).scalar().to_complex() * std::complex<double>(0, 1);
   return c;
 }
-V item(Args in) { need(in, 1, 1, "item"); return number(in[0]); }
-std::string text_of(const V& v) { return v.is_string() ? v.string() : v.kind() == ValueKind::device ? v.device().str() : v.str(); }
-V to_string(Args in) { need(in, 1, 1, "str"); return text_of(in[0]); }
+V item(Args in) {
+  need(in, 1, 1, "item");
+  return number(in[0]);
+}
+std::string text_of(const V& v) {
+  return v.is_string() ? v.string() : v.kind() == ValueKind::device ? v.device().str() : v.str();
+}
+V to_string(Args in) {
+  need(in, 1, 1, "str");
+  return text_of(in[0]);
+}
 V number_to_tensor(Args in) {
   need(in, 1, 1, "NumToTensor");
   if (in[0].is_tensor()) return in[0];
@@ -349,14 +408,19 @@ V numel_of(Args in) { return tensor_in(in, "numel").numel(); }
 V offset_of(Args in) { return tensor_in(in, "storage_offset").offset(); }
 V dtype_of_tensor(Args in) { return tensor_in(in, "dtype").dtype(); }
 V device_of_tensor(Args in) { return tensor_in(in, "device").device(); }
-V layout_of(Args in) { tensor_in(in, "layout"); return int64_t{0}; }
+V layout_of(Args in) {
+  tensor_in(in, "layout");
+  return int64_t{0};
+}
 V requires_grad_of(Args in) { return tensor_in(in, "requires_grad").requires_grad(); }
 V floating_of(Args in) { return tensor_in(in, "is_floating_point").is_floating_point(); }
 V complex_of(Args in) { return tensor_in(in, "is_complex").is_complex(); }
 V element_size_of(Args in) { return tensor_in(in, "element_size").element_size(); }
 V contiguous_of(Args in) { return tensor_in(in, "is_contiguous").is_contiguous(); }
 template <DeviceType D>
-V on_device(Args in) { return tensor_in(in, "the device").device().type == D; }
+V on_device(Args in) {
+  return tensor_in(in, "the device").device().type == D;
+}
 V never(Args) { return false; }
 
 // ---- sequences ----
@@ -392,8 +456,10 @@ V get_item(Args in) {
 V set_item(Args in) {
   need(in, 3, 3, "[]=");
   if (in[0].is_dict()) {
-    if (V* found = in[0].find(in[1])) *found = in[2];
-    else in[0].entries().emplace_back(in[1], in[2]);
+    if (V* found = in[0].find(in[1]))
+      *found = in[2];
+    else
+      in[0].entries().emplace_back(in[1], in[2]);
   } else {
     in[0].items()[position(in[1], in[0].items().size(), "list")] = in[2];
   }
@@ -428,7 +494,8 @@ Range slice_range(Args in, size_t n) {
     return step > 0 ? std::clamp<int64_t>(i, 0, size) : std::clamp<int64_t>(i, -1, size - 1);
   };
   static const V none;
-  return {clip(in.size() > 1 ? in[1] : none, step > 0 ? 0 : size - 1), clip(in.size() > 2 ? in[2] : none, step > 0 ? size : -1), step};
+  return {clip(in.size() > 1 ? in[1] : none, step > 0 ? 0 : size - 1),
+          clip(in.size() > 2 ? in[2] : none, step > 0 ? size : -1), step};
 }
 V slice(Args in) {
   need(in, 1, 4, "slice");
@@ -445,7 +512,11 @@ V slice(Args in) {
   each([&](size_t k) { items.push_back(in[0].items()[k]); });
   return in[0].is_tuple() ? V::tuple(std::move(items)) : V::list(std::move(items), in[0].element_type());
 }
-V append(Args in) { need(in, 2, 2, "append"); in[0].items().push_back(in[1]); return in[0]; }
+V append(Args in) {
+  need(in, 2, 2, "append");
+  in[0].items().push_back(in[1]);
+  return in[0];
+}
 V extend(Args in) {
   need(in, 2, 2, "extend");
   std::vector<V> more = in[1].items();
@@ -508,13 +579,20 @@ V count_of(Args in) {
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
     return n;
   }
-  return static_cast<int64_t>(std::count_if(in[0].items().begin(), in[0].items().end(), [&](const V& v) { return same(v, in[1]); }));
+  return static_cast<int64_t>(
+      std::count_if(in[0].items().begin(), in[0].items().end(), [&](const V& v) { return same(v, in[1]); }));
 }
-V reverse(Args in) { need(in, 1, 1, "reverse"); std::reverse(in[0].items().begin(), in[0].items().end()); return {}; }
+V reverse(Args in) {
+  need(in, 1, 1, "reverse");
+  std::reverse(in[0].items().begin(), in[0].items().end());
+  return {};
+}
 V clear(Args in) {
   need(in, 1, 1, "clear");
-  if (in[0].is_dict()) in[0].entries().clear();
-  else in[0].items().clear();
+  if (in[0].is_dict())
+    in[0].entries().clear();
+  else
+    in[0].items().clear();
   return {};
 }
 V copy(Args in) {
@@ -523,9 +601,14 @@ V copy(Args in) {
   return V::list(in[0].items(), in[0].element_type());
 }
 void sort_items(std::vector<V>& items, bool backwards) {
-  std::stable_sort(items.begin(), items.end(), [&](const V& a, const V& b) { return backwards ? order(b, a) < 0 : order(a, b) < 0; });
+  std::stable_sort(items.begin(), items.end(),
+                   [&](const V& a, const V& b) { return backwards ? order(b, a) < 0 : order(a, b) < 0; });
 }
-V sort(Args in) { need(in, 1, 2, "sort"); sort_items(in[0].items(), in.size() > 1 && truth(in[1])); return {}; }
+V sort(Args in) {
+  need(in, 1, 2, "sort");
+  sort_items(in[0].items(), in.size() > 1 && truth(in[1]));
+  return {};
+}
 V sorted(Args in) {
   need(in, 1, 2, "sorted");
   std::vector<V> items = in[0].items();
@@ -557,14 +640,22 @@ V extreme(Args in, bool largest, std::string_view what) {
   if (all.empty()) failf(ErrorKind::value, "{}() arg is an empty sequence", what);
   V best = all[0];
   for (size_t k = 1; k < all.size(); ++k) {
-    if (best.is_int() && all[k].is_int()) best = largest ? sym_max(best.sym(), all[k].sym()) : sym_min(best.sym(), all[k].sym());
-    else if (largest ? order(all[k], best) > 0 : order(all[k], best) < 0) best = all[k];
+    if (best.is_int() && all[k].is_int())
+      best = largest ? sym_max(best.sym(), all[k].sym()) : sym_min(best.sym(), all[k].sym());
+    else if (largest ? order(all[k], best) > 0 : order(all[k], best) < 0)
+      best = all[k];
   }
   if (in.size() == 2 && any_float(in[0], in[1]) && !best.is_float()) return best.to_double();
   return best;
 }
-V minimum(Args in) { need(in, 1, 64, "min"); return extreme(in, false, "min"); }
-V maximum(Args in) { need(in, 1, 64, "max"); return extreme(in, true, "max"); }
+V minimum(Args in) {
+  need(in, 1, 64, "min");
+  return extreme(in, false, "min");
+}
+V maximum(Args in) {
+  need(in, 1, 64, "max");
+  return extreme(in, true, "max");
+}
 V sum(Args in) {
   need(in, 1, 1, "sum");
   V total = int64_t{0};
@@ -584,7 +675,8 @@ V any_of(Args in) {
 }
 V range_length(Args in) {
   need(in, 3, 3, "range");
-  int64_t lo = integer(in[0]).guard_int(Loc{}), hi = integer(in[1]).guard_int(Loc{}), step = integer(in[2]).guard_int(Loc{});
+  int64_t lo = integer(in[0]).guard_int(Loc{}), hi = integer(in[1]).guard_int(Loc{}),
+          step = integer(in[2]).guard_int(Loc{});
   if (step == 0) fail(ErrorKind::value, "range() arg 3 must not be zero");
   if (step > 0) return lo < hi ? 1 + (hi - 1 - lo) / step : 0;
   return lo > hi ? 1 + (lo - 1 - hi) / -step : 0;
@@ -689,19 +781,36 @@ V percent_format(Args in) {
     }
     if (used >= in.size()) failf(ErrorKind::value, "Too few arguments for format string: {}", text);
     const V& v = in[used++];
-    if (c == 's') out += text_of(v);
-    else if (c == 'd' || c == 'i') out += std::to_string(integer(v).guard_int(Loc{}));
-    else if (c == 'f') out += fmt::format("{:.6f}", real(v));
-    else if (c == 'e') out += fmt::format("{:.6e}", real(v));
-    else if (c == 'g') out += fmt::format("{:g}", real(v));
-    else if (c == 'x') out += fmt::format("{:x}", integer(v).guard_int(Loc{}));
-    else failf(ErrorKind::value, "unsupported format character '{}'", c);
+    if (c == 's')
+      out += text_of(v);
+    else if (c == 'd' || c == 'i')
+      out += std::to_string(integer(v).guard_int(Loc{}));
+    else if (c == 'f')
+      out += fmt::format("{:.6f}", real(v));
+    else if (c == 'e')
+      out += fmt::format("{:.6e}", real(v));
+    else if (c == 'g')
+      out += fmt::format("{:g}", real(v));
+    else if (c == 'x')
+      out += fmt::format("{:x}", integer(v).guard_int(Loc{}));
+    else
+      failf(ErrorKind::value, "unsupported format character '{}'", c);
   }
   if (used < in.size()) failf(ErrorKind::value, "Too many arguments for format string: {}", text);
   return out;
 }
-V upper(Args in) { need(in, 1, 1, "upper"); std::string s = in[0].string(); for (char& c : s) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c))); return s; }
-V lower(Args in) { need(in, 1, 1, "lower"); std::string s = in[0].string(); for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c))); return s; }
+V upper(Args in) {
+  need(in, 1, 1, "upper");
+  std::string s = in[0].string();
+  for (char& c : s) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return s;
+}
+V lower(Args in) {
+  need(in, 1, 1, "lower");
+  std::string s = in[0].string();
+  for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return s;
+}
 V strip(Args in) {
   need(in, 1, 2, "strip");
   std::string marks = in.size() > 1 && in[1].is_string() ? in[1].string() : " \t\n\r\f\v";
@@ -724,7 +833,9 @@ V split(Args in) {
     const std::string& mark = in[1].string();
     if (mark.empty()) fail(ErrorKind::value, "empty separator");
     size_t at = 0;
-    for (size_t end; (most < 0 || static_cast<int64_t>(parts.size()) < most) && (end = s.find(mark, at)) != std::string::npos; at = end + mark.size())
+    for (size_t end; (most < 0 || static_cast<int64_t>(parts.size()) < most) &&
+                     (end = s.find(mark, at)) != std::string::npos;
+         at = end + mark.size())
       parts.emplace_back(s.substr(at, end - at));
     parts.emplace_back(s.substr(at));
   }
@@ -733,10 +844,14 @@ V split(Args in) {
 V join(Args in) {
   need(in, 2, 2, "join");
   std::string out;
-  for (size_t k = 0; k < in[1].items().size(); ++k) out += (k ? in[0].string() : "") + in[1].items()[k].string();
+  for (size_t k = 0; k < in[1].items().size(); ++k)
+    out += (k ? in[0].string() : "") + in[1].items()[k].string();
   return out;
 }
-V starts_with(Args in) { need(in, 2, 4, "startswith"); return in[0].string().rfind(in[1].string(), 0) == 0; }
+V starts_with(Args in) {
+  need(in, 2, 4, "startswith");
+  return in[0].string().rfind(in[1].string(), 0) == 0;
+}
 V ends_with(Args in) {
   need(in, 2, 4, "endswith");
   const std::string &s = in[0].string(), &end = in[1].string();
@@ -747,7 +862,8 @@ V replace(Args in) {
   std::string s = in[0].string();
   const std::string &from = in[1].string(), &to = in[2].string();
   if (from.empty()) return s;
-  for (size_t at = 0; (at = s.find(from, at)) != std::string::npos; at += to.size()) s.replace(at, from.size(), to);
+  for (size_t at = 0; (at = s.find(from, at)) != std::string::npos; at += to.size())
+    s.replace(at, from.size(), to);
   return s;
 }
 V find(Args in) {
@@ -760,7 +876,10 @@ V ord(Args in) {
   if (in[0].string().size() != 1) fail(ErrorKind::type, "ord() expected a character");
   return static_cast<int64_t>(static_cast<unsigned char>(in[0].string()[0]));
 }
-V chr(Args in) { need(in, 1, 1, "chr"); return std::string(1, static_cast<char>(integer(in[0]).guard_int(Loc{}))); }
+V chr(Args in) {
+  need(in, 1, 1, "chr");
+  return std::string(1, static_cast<char>(integer(in[0]).guard_int(Loc{})));
+}
 
 // ---- effects ----
 
@@ -781,11 +900,18 @@ V raise(Args in) {
 }
 V check(Args in) {  // torch._check, assert statements of export
   need(in, 1, 2, "an assertion");
-  if (!truth(in[0].is_tensor() ? number(in[0]) : in[0])) fail(ErrorKind::runtime, in.size() > 1 ? text_of(in[1]) : "assertion failed");
+  if (!truth(in[0].is_tensor() ? number(in[0]) : in[0]))
+    fail(ErrorKind::runtime, in.size() > 1 ? text_of(in[1]) : "assertion failed");
   return {};
 }
-V first_of(Args in) { need(in, 1, 8, "a cast"); return in[0]; }
-V to_sym_float(Args in) { need(in, 1, 1, "sym_float"); return real(in[0]); }
+V first_of(Args in) {
+  need(in, 1, 8, "a cast");
+  return in[0];
+}
+V to_sym_float(Args in) {
+  need(in, 1, 1, "sym_float");
+  return real(in[0]);
+}
 
 struct Entry {
   std::string_view name;
@@ -794,46 +920,182 @@ struct Entry {
 };
 
 constexpr Entry table[] = {
-    {"add", add}, {"sub", sub}, {"mul", mul}, {"div", truediv}, {"truediv", truediv}, {"floordiv", floordiv},
-    {"remainder", remainder}, {"mod", remainder}, {"fmod", fmod}, {"pow", power}, {"neg", neg}, {"abs", absolute},
-    {"__and__", bit_and}, {"__or__", bit_or}, {"__xor__", bit_xor}, {"and_", bit_and}, {"or_", bit_or}, {"xor", bit_xor},
-    {"__lshift__", shift_left}, {"__rshift__", shift_right}, {"lshift", shift_left}, {"rshift", shift_right},
-    {"bitwise_and", bit_and}, {"bitwise_or", bit_or}, {"bitwise_xor", bit_xor},
-    {"sqrt", math<std::sqrt>}, {"exp", math<std::exp>}, {"expm1", math<std::expm1>}, {"log", logarithm},
-    {"log10", math<std::log10>}, {"log1p", math<std::log1p>}, {"log2", math<std::log2>}, {"sin", math<std::sin>}, {"cos", math<std::cos>},
-    {"tan", math<std::tan>}, {"asin", math<std::asin>}, {"acos", math<std::acos>}, {"atan", math<std::atan>},
-    {"sinh", math<std::sinh>}, {"cosh", math<std::cosh>}, {"tanh", math<std::tanh>}, {"atan2", atan2}, {"fabs", math<std::fabs>},
-    {"erf", math<std::erf>}, {"gamma", math<std::tgamma>}, {"lgamma", math<std::lgamma>},
-    {"floor", whole<std::floor>}, {"ceil", whole<std::ceil>}, {"trunc", whole<std::trunc>}, {"round", round_half_even},
-    {"gcd", gcd}, {"isnan", is_nan}, {"isinf", is_inf}, {"isfinite", is_finite}, {"divmod", divmod},
-    {"eq", compare<sym::Op::eq>}, {"ne", compare<sym::Op::ne>}, {"lt", compare<sym::Op::lt>}, {"le", compare<sym::Op::le>},
-    {"gt", compare<sym::Op::gt>}, {"ge", compare<sym::Op::ge>}, {"__is__", is_identical}, {"__isnot__", is_not_identical},
-    {"__not__", logical_not}, {"not_", logical_not},
-    {"Int", to_int}, {"Float", to_float}, {"Bool", to_boolean}, {"Complex", to_complex}, {"str", to_string},
-    {"IntImplicit", to_int}, {"FloatImplicit", to_float}, {"ComplexImplicit", item}, {"ScalarImplicit", item}, {"item", item},
-    {"NumToTensor", number_to_tensor}, {"BoolImplicit", to_boolean},
-    {"sym_float", to_sym_float}, {"sym_int", to_int}, {"sym_max", maximum}, {"sym_min", minimum}, {"sym_not", logical_not},
-    {"sym_size", size_of}, {"sym_stride", stride_of}, {"sym_numel", numel_of}, {"sym_storage_offset", offset_of},
-    {"unchecked_unwrap_optional", unwrap_optional}, {"_unwrap_optional", unwrap_optional}, {"device", device_of_text},
-    {"size", size_of}, {"shape", size_of}, {"stride", stride_of}, {"dim", dim_of}, {"ndim", dim_of}, {"numel", numel_of},
-    {"storage_offset", offset_of}, {"dtype", dtype_of_tensor}, {"layout", layout_of}, {"requires_grad", requires_grad_of},
-    {"is_floating_point", floating_of}, {"is_complex", complex_of}, {"element_size", element_size_of}, {"itemsize", element_size_of},
-    {"is_contiguous", contiguous_of}, {"is_cpu", on_device<DeviceType::cpu>}, {"is_cuda", on_device<DeviceType::cuda>},
-    {"is_meta", on_device<DeviceType::meta>}, {"is_xpu", on_device<DeviceType::xpu>}, {"is_mps", on_device<DeviceType::mps>},
-    {"is_sparse", never}, {"is_quantized", never}, {"is_mkldnn", never}, {"is_nested", never}, {"is_scripting", never}, {"is_tracing", never},
-    {"len", len}, {"__getitem__", get_item}, {"getitem", get_item}, {"TupleIndex", get_item}, {"StringIndex", get_item},
-    {"_set_item", set_item, true}, {"__setitem__", set_item, true}, {"Delete", delete_item, true}, {"slice", slice}, {"TupleSlice", slice},
-    {"append", append, true}, {"extend", extend, true}, {"insert", insert, true}, {"pop", pop, true}, {"remove", remove, true},
-    {"index", index_of}, {"count", count_of}, {"reverse", reverse, true}, {"clear", clear, true}, {"copy", copy},
-    {"sort", sort, true}, {"sorted", sorted}, {"list", to_list}, {"__contains__", contains}, {"contains", contains},
-    {"min", minimum}, {"max", maximum}, {"sum", sum}, {"all", all_of}, {"any", any_of},
-    {"__range_length", range_length}, {"__derive_index", derive_index}, {"rangelist", range_list},
-    {"keys", keys}, {"values", values}, {"items", items}, {"get", get}, {"setdefault", set_default, true},
-    {"update", update, true}, {"dict", make_dict},
-    {"format", format}, {"percentFormat", percent_format}, {"upper", upper}, {"lower", lower}, {"strip", strip}, {"split", split},
-    {"join", join}, {"startswith", starts_with}, {"endswith", ends_with}, {"replace", replace}, {"find", find}, {"ord", ord}, {"chr", chr},
-    {"Print", print, true}, {"warn", warn, true}, {"RaiseException", raise, true}, {"_assert_scalar", check, true}, {"_assert_async", check, true},
-    {"sym_constrain_range", first_of, true}, {"sym_constrain_range_for_size", first_of, true}, {"_check", check, true},
+    {"add", add},
+    {"sub", sub},
+    {"mul", mul},
+    {"div", truediv},
+    {"truediv", truediv},
+    {"floordiv", floordiv},
+    {"remainder", remainder},
+    {"mod", remainder},
+    {"fmod", fmod},
+    {"pow", power},
+    {"neg", neg},
+    {"abs", absolute},
+    {"__and__", bit_and},
+    {"__or__", bit_or},
+    {"__xor__", bit_xor},
+    {"and_", bit_and},
+    {"or_", bit_or},
+    {"xor", bit_xor},
+    {"__lshift__", shift_left},
+    {"__rshift__", shift_right},
+    {"lshift", shift_left},
+    {"rshift", shift_right},
+    {"bitwise_and", bit_and},
+    {"bitwise_or", bit_or},
+    {"bitwise_xor", bit_xor},
+    {"sqrt", math<std::sqrt>},
+    {"exp", math<std::exp>},
+    {"expm1", math<std::expm1>},
+    {"log", logarithm},
+    {"log10", math<std::log10>},
+    {"log1p", math<std::log1p>},
+    {"log2", math<std::log2>},
+    {"sin", math<std::sin>},
+    {"cos", math<std::cos>},
+    {"tan", math<std::tan>},
+    {"asin", math<std::asin>},
+    {"acos", math<std::acos>},
+    {"atan", math<std::atan>},
+    {"sinh", math<std::sinh>},
+    {"cosh", math<std::cosh>},
+    {"tanh", math<std::tanh>},
+    {"atan2", atan2},
+    {"fabs", math<std::fabs>},
+    {"erf", math<std::erf>},
+    {"gamma", math<std::tgamma>},
+    {"lgamma", math<std::lgamma>},
+    {"floor", whole<std::floor>},
+    {"ceil", whole<std::ceil>},
+    {"trunc", whole<std::trunc>},
+    {"round", round_half_even},
+    {"gcd", gcd},
+    {"isnan", is_nan},
+    {"isinf", is_inf},
+    {"isfinite", is_finite},
+    {"divmod", divmod},
+    {"eq", compare<sym::Op::eq>},
+    {"ne", compare<sym::Op::ne>},
+    {"lt", compare<sym::Op::lt>},
+    {"le", compare<sym::Op::le>},
+    {"gt", compare<sym::Op::gt>},
+    {"ge", compare<sym::Op::ge>},
+    {"__is__", is_identical},
+    {"__isnot__", is_not_identical},
+    {"__not__", logical_not},
+    {"not_", logical_not},
+    {"Int", to_int},
+    {"Float", to_float},
+    {"Bool", to_boolean},
+    {"Complex", to_complex},
+    {"str", to_string},
+    {"IntImplicit", to_int},
+    {"FloatImplicit", to_float},
+    {"ComplexImplicit", item},
+    {"ScalarImplicit", item},
+    {"item", item},
+    {"NumToTensor", number_to_tensor},
+    {"BoolImplicit", to_boolean},
+    {"sym_float", to_sym_float},
+    {"sym_int", to_int},
+    {"sym_max", maximum},
+    {"sym_min", minimum},
+    {"sym_not", logical_not},
+    {"sym_size", size_of},
+    {"sym_stride", stride_of},
+    {"sym_numel", numel_of},
+    {"sym_storage_offset", offset_of},
+    {"unchecked_unwrap_optional", unwrap_optional},
+    {"_unwrap_optional", unwrap_optional},
+    {"device", device_of_text},
+    {"size", size_of},
+    {"shape", size_of},
+    {"stride", stride_of},
+    {"dim", dim_of},
+    {"ndim", dim_of},
+    {"numel", numel_of},
+    {"storage_offset", offset_of},
+    {"dtype", dtype_of_tensor},
+    {"layout", layout_of},
+    {"requires_grad", requires_grad_of},
+    {"is_floating_point", floating_of},
+    {"is_complex", complex_of},
+    {"element_size", element_size_of},
+    {"itemsize", element_size_of},
+    {"is_contiguous", contiguous_of},
+    {"is_cpu", on_device<DeviceType::cpu>},
+    {"is_cuda", on_device<DeviceType::cuda>},
+    {"is_meta", on_device<DeviceType::meta>},
+    {"is_xpu", on_device<DeviceType::xpu>},
+    {"is_mps", on_device<DeviceType::mps>},
+    {"is_sparse", never},
+    {"is_quantized", never},
+    {"is_mkldnn", never},
+    {"is_nested", never},
+    {"is_scripting", never},
+    {"is_tracing", never},
+    {"len", len},
+    {"__getitem__", get_item},
+    {"getitem", get_item},
+    {"TupleIndex", get_item},
+    {"StringIndex", get_item},
+    {"_set_item", set_item, true},
+    {"__setitem__", set_item, true},
+    {"Delete", delete_item, true},
+    {"slice", slice},
+    {"TupleSlice", slice},
+    {"append", append, true},
+    {"extend", extend, true},
+    {"insert", insert, true},
+    {"pop", pop, true},
+    {"remove", remove, true},
+    {"index", index_of},
+    {"count", count_of},
+    {"reverse", reverse, true},
+    {"clear", clear, true},
+    {"copy", copy},
+    {"sort", sort, true},
+    {"sorted", sorted},
+    {"list", to_list},
+    {"__contains__", contains},
+    {"contains", contains},
+    {"min", minimum},
+    {"max", maximum},
+    {"sum", sum},
+    {"all", all_of},
+    {"any", any_of},
+    {"__range_length", range_length},
+    {"__derive_index", derive_index},
+    {"rangelist", range_list},
+    {"keys", keys},
+    {"values", values},
+    {"items", items},
+    {"get", get},
+    {"setdefault", set_default, true},
+    {"update", update, true},
+    {"dict", make_dict},
+    {"format", format},
+    {"percentFormat", percent_format},
+    {"upper", upper},
+    {"lower", lower},
+    {"strip", strip},
+    {"split", split},
+    {"join", join},
+    {"startswith", starts_with},
+    {"endswith", ends_with},
+    {"replace", replace},
+    {"find", find},
+    {"ord", ord},
+    {"chr", chr},
+    {"Print", print, true},
+    {"warn", warn, true},
+    {"RaiseException", raise, true},
+    {"_assert_scalar", check, true},
+    {"_assert_async", check, true},
+    {"sym_constrain_range", first_of, true},
+    {"sym_constrain_range_for_size", first_of, true},
+    {"_check", check, true},
 };
 
 // prim:: and aten:: differ only here: aten::device makes one, prim::device asks a tensor for it.
@@ -848,7 +1110,8 @@ const Entry* look_up(Symbol kind) {
   size_t colons = text.find("::");
   if (colons == std::string_view::npos) return nullptr;
   std::string_view space = text.substr(0, colons), name = text.substr(colons + 2);
-  if (space != "aten" && space != "prim" && space != "_operator" && space != "math" && space != "torch") return nullptr;
+  if (space != "aten" && space != "prim" && space != "_operator" && space != "math" && space != "torch")
+    return nullptr;
   name = name.substr(0, name.find('.'));
   if (space == "prim" && name == "device") return &device;
   auto it = by_name->find(name);
@@ -868,19 +1131,27 @@ bool builtin_has_effect(Symbol kind) {
 
 bool truth(const tern::Value& v) {
   switch (v.kind()) {
-    case ValueKind::none: return false;
-    case ValueKind::bool_: return v.to_bool();
+    case ValueKind::none:
+      return false;
+    case ValueKind::bool_:
+      return v.to_bool();
     case ValueKind::int_:
       if (v.sym().is_symbolic()) return SymBool::from_expr(v.sym()).guard_bool(Loc{});
       return v.sym().as_int() != 0;
-    case ValueKind::tensor: return v.tensor().item(Loc{}).to_bool();
-    case ValueKind::string: return !v.string().empty();
+    case ValueKind::tensor:
+      return v.tensor().item(Loc{}).to_bool();
+    case ValueKind::string:
+      return !v.string().empty();
     case ValueKind::list:
-    case ValueKind::tuple: return !v.items().empty();
-    case ValueKind::dict: return !v.entries().empty();
+    case ValueKind::tuple:
+      return !v.items().empty();
+    case ValueKind::dict:
+      return !v.entries().empty();
     case ValueKind::float_:
-    case ValueKind::complex_: return v.scalar().to_bool();
-    default: return true;
+    case ValueKind::complex_:
+      return v.scalar().to_bool();
+    default:
+      return true;
   }
 }
 

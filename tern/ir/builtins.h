@@ -8,7 +8,8 @@ namespace tern::ir {
 
 using Builtin = tern::Value (*)(Span<const tern::Value> in);
 
-// By name with or without an overload: "aten::add", "aten::add.int", "_operator::ge"; nullptr if there is none.
+// By name with or without an overload: "aten::add", "aten::add.int", "_operator::ge"; nullptr if there is
+// none.
 Builtin find_builtin(Symbol kind);
 bool builtin_has_effect(Symbol kind);  // mutates its first argument, prints, raises
 bool truth(const tern::Value& v);      // Python's bool(v); a symbolic one is guarded on

@@ -10,7 +10,7 @@ struct Cursor {
   std::string_view text;
   size_t at = 0;
   std::string_view what = "text";  // what is being read, for messages
-  int depth = 0;                   // nesting of types and literals: bounded, so that a file cannot exhaust the stack
+  int depth = 0;  // nesting of types and literals: bounded, so that a file cannot exhaust the stack
 
   bool done() const { return at >= text.size(); }
   char peek(size_t ahead = 0) const { return at + ahead < text.size() ? text[at + ahead] : '\0'; }
@@ -32,9 +32,9 @@ struct Cursor {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   }
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  std::string_view word();    // letters, digits, _; may be empty
-  std::string_view dotted();  // words joined by '.'
-  std::string quoted();       // a string with escapes, in ' or "
+  std::string_view word();                                      // letters, digits, _; may be empty
+  std::string_view dotted();                                    // words joined by '.'
+  std::string quoted();                                         // a string with escapes, in ' or "
   [[noreturn]] void fail_here(std::string_view message) const;  // "line 3, column 7: ..."
 };
 

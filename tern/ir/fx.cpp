@@ -11,7 +11,8 @@
 namespace tern::ir {
 namespace {
 
-// One node of fx: several of them may come from one of ours (getitem of each result, get_attr of each branch).
+// One node of fx: several of them may come from one of ours (getitem of each result, get_attr of each
+// branch).
 struct Line {
   std::string name;
   std::string op;      // placeholder, get_attr, call_function
@@ -34,20 +35,25 @@ std::string python_name(std::string_view text) {
 }
 
 std::string quoted(std::string_view text) {  // Python's repr
-  char mark = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"' : '\'';
+  char mark =
+      text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, mark);
   for (char c : text) {
-    if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c == mark || c == '\\') out += std::string("\\") + c;
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c == mark || c == '\\')
+      out += std::string("\\") + c;
+    else
+      out += c;
   }
   return out + mark;
 }
 
 struct Walk {
   std::vector<Line> lines;
-  std::vector<std::string> results;       // of the output node, as code
+  std::vector<std::string> results;  // of the output node, as code
   std::vector<std::string> result_uses;
   int branches = 0;
 
@@ -63,13 +69,16 @@ struct Walk {
   std::string constant(const tern::Value& v, const SchemaType* type, bool table) const {
     if (v.is_list() || v.is_tuple()) {
       std::string out = v.is_list() ? "[" : "(";
-      for (size_t i = 0; i < v.items().size(); ++i) out += (i ? ", " : "") + constant(v.items()[i], type, table);
+      for (size_t i = 0; i < v.items().size(); ++i)
+        out += (i ? ", " : "") + constant(v.items()[i], type, table);
       if (v.is_tuple() && v.items().size() == 1) out += ",";
       return out + (v.is_list() ? "]" : ")");
     }
     if (type && v.is_int() && v.sym().is_int()) {
-      if (type->base == BaseType::dtype) return "torch." + std::string(tern::name(static_cast<DType>(v.to_int())));
-      if (type->base == BaseType::memory_format) return "torch." + std::string(tern::name(static_cast<MemoryFormat>(v.to_int())));
+      if (type->base == BaseType::dtype)
+        return "torch." + std::string(tern::name(static_cast<DType>(v.to_int())));
+      if (type->base == BaseType::memory_format)
+        return "torch." + std::string(tern::name(static_cast<MemoryFormat>(v.to_int())));
       if (type->base == BaseType::layout) return v.to_int() == 0 ? "torch.strided" : "torch.sparse_coo";
     }
     if (v.is_string()) return table ? v.string() : quoted(v.string());
@@ -99,10 +108,13 @@ struct Walk {
     if (o.is_list()) return sequence(o.list(), '[', type, table, line);
     const Value& v = o.value();
     if (const tern::Value* c = constant_of(v)) return constant(*c, type, table);
-    if (v.node() && v.node()->is("prim::ListConstruct")) return sequence(v.node()->inputs(), '[', type, table, line);
-    if (v.node() && v.node()->is("prim::TupleConstruct")) return sequence(v.node()->inputs(), '(', type, table, line);
+    if (v.node() && v.node()->is("prim::ListConstruct"))
+      return sequence(v.node()->inputs(), '[', type, table, line);
+    if (v.node() && v.node()->is("prim::TupleConstruct"))
+      return sequence(v.node()->inputs(), '(', type, table, line);
     std::string name = python_name(v.name());
-    if (line && std::find(line->uses.begin(), line->uses.end(), name) == line->uses.end()) line->uses.push_back(name);
+    if (line && std::find(line->uses.begin(), line->uses.end(), name) == line->uses.end())
+      line->uses.push_back(name);
     return (table ? "%" : "") + name;
   }
 
@@ -122,15 +134,16 @@ struct Walk {
     return o.is_none();
   }
 
-  void call(Line& line, const std::vector<std::string>& args, const std::vector<std::pair<std::string, std::string>>& kwargs,
-            bool table) const {
+  void call(Line& line, const std::vector<std::string>& args,
+            const std::vector<std::pair<std::string, std::string>>& kwargs, bool table) const {
     std::string text;
     if (table) {
       line.args = "(";
       for (size_t i = 0; i < args.size(); ++i) line.args += (i ? ", " : "") + args[i];
       line.args += args.size() == 1 ? ",)" : ")";
       line.kwargs = "{";
-      for (size_t i = 0; i < kwargs.size(); ++i) line.kwargs += (i ? ", " : "") + kwargs[i].first + ": " + kwargs[i].second;
+      for (size_t i = 0; i < kwargs.size(); ++i)
+        line.kwargs += (i ? ", " : "") + kwargs[i].first + ": " + kwargs[i].second;
       line.kwargs += "}";
       return;
     }
@@ -154,7 +167,8 @@ struct Walk {
       std::vector<std::pair<std::string, std::string>> kwargs;
       for (size_t i = 0; i < positional; ++i)
         if (!schema || !schema->args[i].keyword_only)
-          args.push_back(operand(n.input(i), schema ? &schema->args[i].type : nullptr, table, table ? nullptr : &line));
+          args.push_back(
+              operand(n.input(i), schema ? &schema->args[i].type : nullptr, table, table ? nullptr : &line));
       for (size_t i = 0; schema && i < n.inputs().size(); ++i) {
         const SchemaArg& a = schema->args[i];
         if (!a.keyword_only || is_default(n.input(i), a)) continue;
@@ -176,16 +190,18 @@ struct Walk {
   // Python operators on sizes: `ge = item >= 0`.
   bool python_operator(const Node& n, Line& line) {
     static constexpr std::pair<std::string_view, std::string_view> infix[] = {
-        {"add", "+"},  {"sub", "-"}, {"mul", "*"},  {"floordiv", "//"}, {"truediv", "/"}, {"mod", "%"},   {"eq", "=="}, {"ne", "!="},
-        {"lt", "<"},   {"le", "<="}, {"gt", ">"},   {"ge", ">="},       {"and_", "&"},    {"or_", "|"},   {"xor", "^"}, {"lshift", "<<"},
-        {"rshift", ">>"}, {"pow", "**"}};
+        {"add", "+"},  {"sub", "-"}, {"mul", "*"}, {"floordiv", "//"}, {"truediv", "/"}, {"mod", "%"},
+        {"eq", "=="},  {"ne", "!="}, {"lt", "<"},  {"le", "<="},       {"gt", ">"},      {"ge", ">="},
+        {"and_", "&"}, {"or_", "|"}, {"xor", "^"}, {"lshift", "<<"},   {"rshift", ">>"}, {"pow", "**"}};
     std::string_view kind = n.kind().view();
-    bool own = kind.substr(0, 11) == "_operator::", torch = kind.substr(0, 7) == "torch::", math = kind.substr(0, 6) == "math::";
+    bool own = kind.substr(0, 11) == "_operator::", torch = kind.substr(0, 7) == "torch::",
+         math = kind.substr(0, 6) == "math::";
     bool item = n.is("aten::__getitem__") || n.is("prim::TupleIndex");
     if (n.op() || (!own && !torch && !math && !item)) return false;
     std::string name = item ? "getitem" : std::string(after_colons(kind));
     line.op = "call_function";
-    line.target = own || item ? "operator." + name : std::string(kind.substr(0, kind.find("::"))) + "." + name;
+    line.target =
+        own || item ? "operator." + name : std::string(kind.substr(0, kind.find("::"))) + "." + name;
     std::vector<std::string> code, table;
     for (const Operand& o : n.inputs()) {
       code.push_back(operand(o, nullptr, false, &line));
@@ -221,20 +237,32 @@ struct Walk {
     std::string_view kind = after_colons(n.kind().view());
     std::string number = std::to_string(branches++);
     std::vector<std::string> names;
-    if (kind == "cond") names = {"true_graph_" + number, "false_graph_" + number};
-    else if (kind == "while_loop") names = {"while_loop_cond_graph_" + number, "while_loop_body_graph_" + number};
-    else if (kind == "scan") names = {"scan_combine_graph_" + number};
-    else names = {"body_graph_" + number};
-    while (names.size() < n.blocks().size()) names.push_back("subgraph_" + number + "_" + std::to_string(names.size()));
+    if (kind == "cond")
+      names = {"true_graph_" + number, "false_graph_" + number};
+    else if (kind == "while_loop")
+      names = {"while_loop_cond_graph_" + number, "while_loop_body_graph_" + number};
+    else if (kind == "scan")
+      names = {"scan_combine_graph_" + number};
+    else
+      names = {"body_graph_" + number};
+    while (names.size() < n.blocks().size())
+      names.push_back("subgraph_" + number + "_" + std::to_string(names.size()));
     names.resize(n.blocks().size());
     for (const std::string& name : names) {
-      Line line{.name = name, .op = "get_attr", .target = name, .code = "self." + name, .args = {}, .kwargs = {}, .uses = {}};
+      Line line{.name = name,
+                .op = "get_attr",
+                .target = name,
+                .code = "self." + name,
+                .args = {},
+                .kwargs = {},
+                .uses = {}};
       lines.push_back(std::move(line));
     }
     Line line;
     line.name = python_name(n.name());
     line.op = "call_function";
-    line.target = "torch.ops." + std::string(n.kind().view().substr(0, n.kind().view().find("::"))) + "." + std::string(kind);
+    line.target = "torch.ops." + std::string(n.kind().view().substr(0, n.kind().view().find("::"))) + "." +
+                  std::string(kind);
     size_t first = kind == "cond" ? 1 : 0;
     for (bool table : {false, true}) {
       std::vector<std::string> args;
@@ -246,7 +274,8 @@ struct Walk {
       }
       auto group = [&](size_t from, size_t to, char open) {
         std::string out(1, open);
-        for (size_t i = from; i < to; ++i) out += (i > from ? ", " : "") + operand(n.input(i), nullptr, table, noted);
+        for (size_t i = from; i < to; ++i)
+          out += (i > from ? ", " : "") + operand(n.input(i), nullptr, table, noted);
         if (open == '(' && to - from == 1) out += ",";
         args.push_back(out + (open == '(' ? ")" : "]"));
       };
@@ -282,7 +311,8 @@ struct Walk {
     if (n.is("prim::GetAttr")) {
       const tern::Value* name = n.attribute("name");
       std::string path = name ? name->string() : "";
-      for (const Node* at = n.input(0).is_value() ? n.input(0).value().node() : nullptr; at && at->is("prim::GetAttr");
+      for (const Node* at = n.input(0).is_value() ? n.input(0).value().node() : nullptr;
+           at && at->is("prim::GetAttr");
            at = at->input(0).is_value() ? at->input(0).value().node() : nullptr)
         path = at->attribute("name")->string() + "." + path;
       line.op = "get_attr";

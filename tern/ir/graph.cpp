@@ -86,8 +86,10 @@ void Graph::unlink(Use& use) {
 void Graph::bind(Operand& slot, Node& user, const In& in) {
   if (in.is_value()) {
     Use* use = free_uses_;
-    if (use) free_uses_ = use->next;
-    else use = static_cast<Use*>(arena_.allocate(sizeof(Use), alignof(Use)));
+    if (use)
+      free_uses_ = use->next;
+    else
+      use = static_cast<Use*>(arena_.allocate(sizeof(Use), alignof(Use)));
     use->user = &user;
     link(*use, *in.value());
     slot.set(Operand::use_tag, 0, use);
@@ -99,6 +101,8 @@ void Graph::bind(Operand& slot, Node& user, const In& in) {
     ::new (slot.bytes_) tern::Value(in.constant());
   }
 }
+
+void Graph::bind_constant(Operand& slot, const tern::Value& value) { ::new (slot.bytes_) tern::Value(value); }
 
 void Graph::release(Operand& slot) {
   if (slot.is_value()) {
@@ -205,8 +209,10 @@ Value& Node::add_output(const Type* type, std::string_view name) {
   std::copy(outputs().begin(), outputs().end(), more);
   more[num_outputs_] = &v;
   ++num_outputs_;
-  if (num_outputs_ == 1) one_ = &v;
-  else many_ = more;
+  if (num_outputs_ == 1)
+    one_ = &v;
+  else
+    many_ = more;
   return v;
 }
 void Node::remove_output(size_t i) {
@@ -259,7 +265,9 @@ Span<const std::pair<Symbol, tern::Value>> Node::attributes() const {
   if (!extra_) return {};
   return extra_->attributes;
 }
-const tern::Value* Node::attribute(Symbol name) const { return extra_ ? look_up(extra_->attributes, name) : nullptr; }
+const tern::Value* Node::attribute(Symbol name) const {
+  return extra_ ? look_up(extra_->attributes, name) : nullptr;
+}
 void Node::set_attribute(Symbol name, tern::Value value) { put(extra().attributes, name, std::move(value)); }
 Span<const std::pair<Symbol, tern::Value>> Node::all_meta() const {
   if (!extra_) return {};
@@ -304,7 +312,9 @@ void Node::move_after(Node& other) { move_before(*other.next_); }
 
 // ---- blocks ----
 
-Value& Block::add_param(const Type* type, std::string_view name) { return insert_param(params_.size(), type, name); }
+Value& Block::add_param(const Type* type, std::string_view name) {
+  return insert_param(params_.size(), type, name);
+}
 Value& Block::insert_param(size_t i, const Type* type, std::string_view name) {
   Value& v = graph_->new_value(type, name.empty() ? "arg" : name);
   v.param_ = 1;
@@ -314,7 +324,8 @@ Value& Block::insert_param(size_t i, const Type* type, std::string_view name) {
   return v;
 }
 void Block::remove_param(size_t i) {
-  if (params_[i]->has_uses()) failf(ErrorKind::internal, "Block::remove_param: %{} is used", params_[i]->name());
+  if (params_[i]->has_uses())
+    failf(ErrorKind::internal, "Block::remove_param: %{} is used", params_[i]->name());
   graph_->forget_value(*params_[i]);
   params_.erase(params_.begin() + static_cast<ptrdiff_t>(i));
   for (size_t k = i; k < params_.size(); ++k) params_[k]->index_ = static_cast<uint32_t>(k);
@@ -332,8 +343,10 @@ Graph::~Graph() {
     auto drop_node = [&](Node& n) {
       auto drop_operands = [](auto& again, Span<Operand> operands) -> void {
         for (Operand& o : operands) {
-          if (o.is_list()) again(again, o.list());
-          else if (o.is_constant()) o.constant().~Value();
+          if (o.is_list())
+            again(again, o.list());
+          else if (o.is_constant())
+            o.constant().~Value();
         }
       };
       drop_operands(drop_operands, n.inputs());
@@ -402,7 +415,8 @@ Value& Graph::new_value(const Type* type, std::string_view hint) {
   return v;
 }
 Value& Graph::new_value(const Type* type, Name exact) {
-  if (names_->find(exact)) failf(ErrorKind::value, "the name %{} is already taken in this graph", exact.str());
+  if (names_->find(exact))
+    failf(ErrorKind::value, "the name %{} is already taken in this graph", exact.str());
   Value& v = *arena_.make<Value>();
   v.type_ = type;
   v.name_ = exact;
@@ -439,8 +453,8 @@ void Graph::make_outputs(Node& node, Span<const Type* const> types, std::string_
 Node& Graph::call(const Op& op, Span<const In> inputs, const Type* type, std::string_view hint) {
   const Schema& schema = op.schema();
   if (inputs.size() > schema.args.size())
-    failf(ErrorKind::type, "{}(): takes {} arguments but {} were given\n  {}", schema.qualified(), schema.args.size(),
-          inputs.size(), schema.str());
+    failf(ErrorKind::type, "{}(): takes {} arguments but {} were given\n  {}", schema.qualified(),
+          schema.args.size(), inputs.size(), schema.str());
   for (size_t i = inputs.size(); i < schema.args.size(); ++i)
     if (!schema.args[i].default_value && !schema.args[i].type.accepts_none())
       failf(ErrorKind::type, "{}(): missing value for argument '{}'\n  {}", schema.qualified(),
@@ -450,17 +464,21 @@ Node& Graph::call(const Op& op, Span<const In> inputs, const Type* type, std::st
   ++num_nodes_;
   for (size_t i = 0; i < inputs.size(); ++i) bind(n.inputs_[i], n, inputs[i]);
   for (size_t i = inputs.size(); i < schema.args.size(); ++i)
-    if (schema.args[i].default_value) bind(n.inputs_[i], n, In(*schema.args[i].default_value));
+    if (schema.args[i].default_value) bind_constant(n.inputs_[i], *schema.args[i].default_value);
+  if (type && schema.returns.size() == 1) {
+    make_outputs(n, {&type, 1}, hint);
+    return n;
+  }
   SmallVector<const Type*, 4> types;
   for (const SchemaArg& r : schema.returns) types.push_back(Type::of(r.type));
-  if (type && types.size() == 1) types[0] = type;
   if (type && types.size() > 1 && type->is(TypeKind::tuple) && type->elements().size() == types.size())
     for (size_t i = 0; i < types.size(); ++i) types[i] = type->element(i);
   make_outputs(n, types, hint);
   return n;
 }
 
-Node& Graph::call(std::string_view qualified, Span<const In> inputs, const Type* type, std::string_view hint) {
+Node& Graph::call(std::string_view qualified, Span<const In> inputs, const Type* type,
+                  std::string_view hint) {
   return call(get_op(qualified), inputs, type, hint);
 }
 
@@ -477,7 +495,8 @@ namespace {
 In mapped(const Operand& o, const ValueMap& map) {
   if (o.is_value()) {
     auto it = map.find(&o.value());
-    if (it == map.end()) failf(ErrorKind::internal, "copying a graph: %{} is used before it is mapped", o.value().name());
+    if (it == map.end())
+      failf(ErrorKind::internal, "copying a graph: %{} is used before it is mapped", o.value().name());
     return it->second;
   }
   if (!o.is_list()) return In(o.constant());
@@ -511,8 +530,10 @@ Node& Graph::copy(const Node& from, ValueMap& map) {
   for (uint32_t i = 0; i < from.num_outputs_; ++i) {
     Value& old = from.output(i);
     Value& v = new_output(n, i, old.type(), old.name());
-    if (from.num_outputs_ == 1) n.one_ = &v;
-    else n.many_[i] = &v;
+    if (from.num_outputs_ == 1)
+      n.one_ = &v;
+    else
+      n.many_[i] = &v;
     map[&old] = In(v);
   }
   return n;
@@ -553,8 +574,9 @@ void Graph::replace_all_uses(Value& from, const In& to) {
 }
 
 void Graph::forget_value(Value& v) { names_->remove(v.name_); }
-Value* Graph::find(std::string_view text) const {
-  Value* v = names_->find(Name::parse(text));
+Value* Graph::find(std::string_view text) const { return find(Name::parse(text)); }
+Value* Graph::find(Name name) const {
+  Value* v = names_->find(name);
   return v && v->node() && v->node()->extra_ && v->node()->extra_->label == v ? nullptr : v;
 }
 void Graph::rename(Value& v, std::string_view hint) {

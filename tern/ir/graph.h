@@ -1,5 +1,6 @@
-// The one representation: a Graph of Nodes in nested Blocks, everything in one arena. A node is a call of an operator, or
-// structural (prim::If, prim::ListConstruct, ...); its inputs stand in schema order, constants and lists inline.
+// The one representation: a Graph of Nodes in nested Blocks, everything in one arena. A node is a call of an
+// operator, or structural (prim::If, prim::ListConstruct, ...); its inputs stand in schema order, constants
+// and lists inline.
 #pragma once
 #include <memory>
 #include <string>
@@ -53,9 +54,11 @@ class Operand {
   bool is_list() const { return tag() == list_tag; }
   bool is_constant() const { return tag() < use_tag; }
   bool is_none() const { return tag() == 0; }
-  Value& value() const { return *use().value; }                              // precondition: is_value()
-  const tern::Value& constant() const { return *reinterpret_cast<const tern::Value*>(bytes_); }  // is_constant()
-  Span<Operand> list() const {                                               // is_list()
+  Value& value() const { return *use().value; }  // precondition: is_value()
+  const tern::Value& constant() const {
+    return *reinterpret_cast<const tern::Value*>(bytes_);
+  }                             // is_constant()
+  Span<Operand> list() const {  // is_list()
     return {static_cast<Operand*>(pointer()), *reinterpret_cast<const uint32_t*>(bytes_ + 4)};
   }
   const Type* type() const;  // of the value, the constant or the list
@@ -77,7 +80,8 @@ class Operand {
 };
 static_assert(sizeof(Operand) == 16);
 
-// What an operand is made from: a value, a constant (anything a tern::Value is made from), or a list of these.
+// What an operand is made from: a value, a constant (anything a tern::Value is made from), or a list of
+// these.
 class In {
  public:
   In() = default;  // None
@@ -85,9 +89,9 @@ class In {
   In(Value* v) : value_(v) {}
   In(const Operand& o);
   template <class T>
-    requires(std::is_constructible_v<tern::Value, T> && !std::is_convertible_v<T, Value*> &&
-             !std::is_same_v<std::remove_cvref_t<T>, In>)
-  In(T&& constant) : constant_(std::forward<T>(constant)) {}
+  requires(std::is_constructible_v<tern::Value, T> && !std::is_convertible_v<T, Value*> &&
+           !std::is_same_v<std::remove_cvref_t<T>, In>) In(T&& constant)
+      : constant_(std::forward<T>(constant)) {}
   static In list(std::vector<In> items);  // a list of constants becomes a constant
 
   bool is_value() const { return value_ != nullptr; }
@@ -104,7 +108,8 @@ class In {
   std::vector<In> items_;
 };
 
-// Where a node comes from. Interned for the life of the process: compare and copy the pointer, also across graphs.
+// Where a node comes from. Interned for the life of the process: compare and copy the pointer, also across
+// graphs.
 struct ModuleScope {
   Symbol path;       // "encoder.layers.0"; empty for the root
   Symbol type_name;  // "torch.nn.modules.linear.Linear"; empty if unknown
@@ -129,10 +134,10 @@ class Value {
   Name key() const { return name_; }
   const Type* type() const { return type_; }
   void set_type(const Type* t) { type_ = t; }
-  Node* node() const { return param_ ? nullptr : node_; }    // nullptr for a parameter of a block
+  Node* node() const { return param_ ? nullptr : node_; }  // nullptr for a parameter of a block
   Block* param_of() const { return param_ ? block_ : nullptr; }
-  Block& block() const;                                       // where it is visible: in it and in blocks inside it
-  uint32_t index() const { return index_; }                   // among the outputs or parameters
+  Block& block() const;                      // where it is visible: in it and in blocks inside it
+  uint32_t index() const { return index_; }  // among the outputs or parameters
   uint32_t num_uses() const { return uses_; }
   bool has_uses() const { return uses_ != 0; }
 
@@ -177,19 +182,19 @@ class Value {
 
 class Node {
  public:
-  const Op* op() const { return op_; }  // nullptr for structural nodes and unknown operators
-  Symbol kind() const { return kind_; } // "aten::add", "prim::If"; of an unknown operator as it was written
+  const Op* op() const { return op_; }   // nullptr for structural nodes and unknown operators
+  Symbol kind() const { return kind_; }  // "aten::add", "prim::If"; of an unknown operator as it was written
   bool is(std::string_view kind) const { return kind_.view() == kind; }
   bool is(const char* kind) const { return kind_.view() == kind; }
   bool is(Symbol kind) const { return kind_ == kind; }
-  std::string qualified() const;        // "aten::add.Tensor"
+  std::string qualified() const;  // "aten::add.Tensor"
 
   Graph& graph() const;
   Block& block() const { return *block_; }
-  bool is_return() const;               // the end of a block; its inputs are what the block returns
-  Node* next() const { return next_; }  // the block's return node after the last
-  Node* prev() const { return prev_; }  // the block's return node before the first
-  Node* parent() const;                 // the node this one's block belongs to; nullptr at the top
+  bool is_return() const;                   // the end of a block; its inputs are what the block returns
+  Node* next() const { return next_; }      // the block's return node after the last
+  Node* prev() const { return prev_; }      // the block's return node before the first
+  Node* parent() const;                     // the node this one's block belongs to; nullptr at the top
   bool is_before(const Node& other) const;  // in the same block; amortised O(1)
 
   Span<Operand> inputs() const { return {inputs_, num_inputs_}; }
@@ -315,14 +320,17 @@ class Graph {
   void add_output(const In& in) { top_->add_return(in); }
 
   // ---- making nodes: they are put where insert_at() points, by default the end of the top block ----
-  // A call; missing trailing arguments get the schema's defaults. Output types are the schema's unless given. The name of
-  // a single output starts from `name`, else from the operator's. Throws TypeError for too many or missing arguments.
+  // A call; missing trailing arguments get the schema's defaults. Output types are the schema's unless given.
+  // The name of a single output starts from `name`, else from the operator's. Throws TypeError for too many
+  // or missing arguments.
   Node& call(const Op& op, Span<const In> inputs, const Type* type = nullptr, std::string_view name = {});
-  Node& call(std::string_view qualified_op, Span<const In> inputs, const Type* type = nullptr, std::string_view name = {});
+  Node& call(std::string_view qualified_op, Span<const In> inputs, const Type* type = nullptr,
+             std::string_view name = {});
   // A structural node, or an operator Tern does not know.
-  Node& make(Symbol kind, Span<const In> inputs, Span<const Type* const> output_types, std::string_view name = {});
-  // The same kind, inputs (through `map`), attributes, blocks, origin and meta; outputs get new names like the old ones and
-  // are entered in `map`. Works across graphs.
+  Node& make(Symbol kind, Span<const In> inputs, Span<const Type* const> output_types,
+             std::string_view name = {});
+  // The same kind, inputs (through `map`), attributes, blocks, origin and meta; outputs get new names like
+  // the old ones and are entered in `map`. Works across graphs.
   Node& copy(const Node& node, ValueMap& map);
   // All nodes of a block at the insertion point; params must be in `map`. Gives what the block returns.
   std::vector<In> inline_block(const Block& block, ValueMap& map);
@@ -336,9 +344,10 @@ class Graph {
 
   // ---- names ----
   Value* find(std::string_view name) const;
-  void rename(Value& v, std::string_view name);        // made unique if it is taken
-  void set_name(Value& v, std::string_view exact);     // throws if it is taken
-  std::string fresh_name(std::string_view hint) const; // what the next value of that hint would be called
+  Value* find(Name name) const;
+  void rename(Value& v, std::string_view name);         // made unique if it is taken
+  void set_name(Value& v, std::string_view exact);      // throws if it is taken
+  std::string fresh_name(std::string_view hint) const;  // what the next value of that hint would be called
 
   std::unique_ptr<Graph> clone() const;
   size_t num_nodes() const { return num_nodes_; }  // blocks included
@@ -364,6 +373,7 @@ class Graph {
   void make_outputs(Node& node, Span<const Type* const> types, std::string_view name_hint);
   void forget_value(Value& v);
   void bind(Operand& slot, Node& user, const In& in);
+  void bind_constant(Operand& slot, const tern::Value& value);
   void release(Operand& slot);
   void link(Use& use, Value& value);
   void unlink(Use& use);
@@ -381,7 +391,9 @@ class Graph {
 // Puts the insertion point somewhere for a scope.
 class InsertAt {
  public:
-  explicit InsertAt(Node& before) : graph_(before.graph()), saved_(graph_.insert_point()) { graph_.insert_at(before); }
+  explicit InsertAt(Node& before) : graph_(before.graph()), saved_(graph_.insert_point()) {
+    graph_.insert_at(before);
+  }
   ~InsertAt() { graph_.insert_at(saved_); }
   InsertAt(const InsertAt&) = delete;
 

@@ -13,13 +13,34 @@ namespace {
 // Where an operand's value comes from.
 struct Source {
   enum Kind : uint8_t { reg, constant, list } kind;
-  uint32_t index;      // register, constant, or first of `count` sources
+  uint32_t index;  // register, constant, or first of `count` sources
   uint32_t count = 0;
 };
 
 enum class Act : uint8_t {
-  op, builtin, dynamic, constant, list, tuple, dict, unpack, if_, loop, cond, while_loop, map, scan, block_call,
-  get_attr, set_attr, call_method, call_function, create_object, is_instance, identity, uninitialized,
+  op,
+  builtin,
+  dynamic,
+  constant,
+  list,
+  tuple,
+  dict,
+  unpack,
+  if_,
+  loop,
+  cond,
+  while_loop,
+  map,
+  scan,
+  block_call,
+  get_attr,
+  set_attr,
+  call_method,
+  call_function,
+  create_object,
+  is_instance,
+  identity,
+  uninitialized,
 };
 
 // One argument that is known only at run time.
@@ -34,11 +55,11 @@ struct Instruction {
   const Node* node;
   const Op* op = nullptr;
   Builtin builtin = nullptr;
-  uint32_t args = 0;                        // first of op->arity templates
+  uint32_t args = 0;  // first of op->arity templates
   uint32_t patches = 0, num_patches = 0;
-  uint32_t inputs = 0, num_inputs = 0;      // sources
-  uint32_t out = 0, num_out = 0;            // registers
-  uint32_t dead = 0, num_dead = 0;          // registers whose last use this is
+  uint32_t inputs = 0, num_inputs = 0;  // sources
+  uint32_t out = 0, num_out = 0;        // registers
+  uint32_t dead = 0, num_dead = 0;      // registers whose last use this is
   uint32_t blocks = 0, num_blocks = 0;
 };
 
@@ -148,10 +169,14 @@ inline bool convert(const SchemaType& type, const tern::Value& v, Arg& arg, Scra
       arg = Arg(v.to_bool());
       return true;
     case BaseType::scalar:
-      if (v.is_int()) arg = Arg(v.sym());
-      else if (v.is_float()) arg = Arg(v.to_double());
-      else if (v.is_bool()) arg = Arg(v.to_bool());
-      else return false;
+      if (v.is_int())
+        arg = Arg(v.sym());
+      else if (v.is_float())
+        arg = Arg(v.to_double());
+      else if (v.is_bool())
+        arg = Arg(v.to_bool());
+      else
+        return false;
       return true;
     case BaseType::string:
       if (!v.is_string()) return false;
@@ -161,7 +186,8 @@ inline bool convert(const SchemaType& type, const tern::Value& v, Arg& arg, Scra
       if (v.kind() != ValueKind::device) return false;
       arg = Arg(v.device());
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -230,7 +256,8 @@ struct Program::Code {
   template <class F>
   void each_used(const Node& n, F&& f) {
     auto visit = [&](auto& self, const Operand& o) -> void {
-      if (o.is_value()) f(o.value());
+      if (o.is_value())
+        f(o.value());
       else if (o.is_list())
         for (const Operand& item : o.list()) self(self, item);
     };
@@ -244,7 +271,8 @@ struct Program::Code {
   // The user that comes last in the value's own block, found once per value.
   std::unordered_map<const Value*, const Node*> last_users;
   bool is_last_use(const Value& v, const Node& n) {
-    if (v.num_uses() == 1 && &(*v.uses().begin()).user->block() == &n.block()) return (*v.uses().begin()).user == &n;
+    if (v.num_uses() == 1 && &(*v.uses().begin()).user->block() == &n.block())
+      return (*v.uses().begin()).user == &n;
     auto [it, fresh] = last_users.try_emplace(&v, nullptr);
     if (fresh) {
       const Node* last = nullptr;
@@ -345,7 +373,8 @@ struct Program::Code {
     if (!i.builtin && !ops) {
       if (n.is_return()) return;
       std::string place = n.origin() ? n.origin()->place() : "";
-      failf(ErrorKind::not_supported, "the interpreter has no {} (%{}{}); define() it as an operator or rewrite the graph first",
+      failf(ErrorKind::not_supported,
+            "the interpreter has no {} (%{}{}); define() it as an operator or rewrite the graph first",
             n.kind().view(), n.name(), place.empty() ? "" : " at " + place);
     }
     i.act = ops ? Act::dynamic : Act::builtin;
@@ -414,8 +443,7 @@ struct Runner {
     }
   }
   void give_all(const Instruction& i, const std::vector<tern::Value>& values) {
-    if (values.size() != i.num_out)
-      failf("expected {} values but got {}", i.num_out, values.size());
+    if (values.size() != i.num_out) failf("expected {} values but got {}", i.num_out, values.size());
     for (uint32_t k = 0; k < i.num_out; ++k) frame.registers[i.out + k] = values[k];
   }
 
@@ -426,9 +454,12 @@ struct Runner {
         current = &i;
         if (frame.options.max_steps && ++frame.steps > frame.options.max_steps)
           failf("the graph ran for more than {} steps", frame.options.max_steps);
-        if (frame.options.observer) [[unlikely]] frame.options.observer->before(*i.node);
-        if (i.act == Act::op) [[likely]] run_op(i);
-        else run_other(i);
+        if (frame.options.observer) [[unlikely]]
+          frame.options.observer->before(*i.node);
+        if (i.act == Act::op) [[likely]]
+          run_op(i);
+        else
+          run_other(i);
         if (frame.options.observer) [[unlikely]]
           frame.options.observer->after(*i.node, {frame.registers.data() + i.out, i.num_out});
         for (uint32_t k = 0; k < i.num_dead; ++k) frame.registers[dead[i.dead + k]] = tern::Value();
@@ -438,7 +469,8 @@ struct Runner {
       frame.explained = true;
       const Node& n = *current->node;
       std::string place = n.origin() ? n.origin()->place() : "";
-      throw e.with_context(fmt::format("{} (%{}{})", n.qualified(), n.name(), place.empty() ? "" : " at " + place));
+      throw e.with_context(
+          fmt::format("{} (%{}{})", n.qualified(), n.name(), place.empty() ? "" : " at " + place));
     }
   }
   std::vector<tern::Value> returns(const BlockCode& b) const {
@@ -449,7 +481,8 @@ struct Runner {
   }
   const BlockCode& block(const Instruction& i, uint32_t k) const { return blocks[block_lists[i.blocks + k]]; }
   std::vector<tern::Value> call_block(const BlockCode& b, Span<const tern::Value> in) {
-    if (in.size() != b.num_params) failf("the block takes {} values but {} were given", b.num_params, in.size());
+    if (in.size() != b.num_params)
+      failf("the block takes {} values but {} were given", b.num_params, in.size());
     for (size_t k = 0; k < in.size(); ++k) frame.registers[b.params + k] = in[k];
     run_block(b);
     return returns(b);
@@ -472,12 +505,15 @@ struct Runner {
       for (uint32_t k = 0; k < i.num_patches && fast; ++k) {
         const Patch& p = patches[i.patches + k];
         const SchemaType& type = schema[p.arg].type;
-        if (p.source.kind == Source::reg) fast = convert(type, frame.registers[p.source.index], arg[p.arg], frame.scratch);
-        else fast = convert_list(type, p.source, arg[p.arg]);
+        if (p.source.kind == Source::reg)
+          fast = convert(type, frame.registers[p.source.index], arg[p.arg], frame.scratch);
+        else
+          fast = convert_list(type, p.source, arg[p.arg]);
       }
       if (fast) {
         call_op(op, arg, i);
-        if (frame.scratch.used_tensors | frame.scratch.used_ints | frame.scratch.used_floats) frame.scratch.reset();
+        if (frame.scratch.used_tensors | frame.scratch.used_ints | frame.scratch.used_floats)
+          frame.scratch.reset();
         return;
       }
       frame.scratch.reset();
@@ -510,21 +546,25 @@ struct Runner {
       for (uint32_t k = 0; k < s.count; ++k) {
         Source item = sources[s.index + k];
         if (item.kind == Source::list) return false;
-        if (!add(item.kind == Source::reg ? frame.registers[item.index] : constants[item.index])) return false;
+        if (!add(item.kind == Source::reg ? frame.registers[item.index] : constants[item.index]))
+          return false;
       }
       return true;
     };
     if (type.base == BaseType::tensor) {
       auto& list = frame.scratch.next_tensors();
-      if (!each([&](const tern::Value& v) { return add_item(type, v, nullptr, &list, nullptr); })) return false;
+      if (!each([&](const tern::Value& v) { return add_item(type, v, nullptr, &list, nullptr); }))
+        return false;
       arg = Arg(Span<const Tensor>(list));
     } else if (is_int_base(type.base)) {
       auto& list = frame.scratch.next_ints();
-      if (!each([&](const tern::Value& v) { return add_item(type, v, &list, nullptr, nullptr); })) return false;
+      if (!each([&](const tern::Value& v) { return add_item(type, v, &list, nullptr, nullptr); }))
+        return false;
       arg = Arg(Span<const SymInt>(list));
     } else if (type.base == BaseType::float_) {
       auto& list = frame.scratch.next_floats();
-      if (!each([&](const tern::Value& v) { return add_item(type, v, nullptr, nullptr, &list); })) return false;
+      if (!each([&](const tern::Value& v) { return add_item(type, v, nullptr, nullptr, &list); }))
+        return false;
       arg = Arg(Span<const double>(list));
     } else {
       return false;
@@ -545,13 +585,16 @@ struct Runner {
   void run_other(const Instruction& i) {
     const Node& n = *i.node;
     switch (i.act) {
-      case Act::op: break;
+      case Act::op:
+        break;
       case Act::builtin: {
         std::vector<tern::Value> in = inputs(i);
         give(i, i.builtin(in));
         break;
       }
-      case Act::dynamic: run_dynamic(i); break;
+      case Act::dynamic:
+        run_dynamic(i);
+        break;
       case Act::constant: {
         const tern::Value* v = n.attribute("value");
         give(i, v ? own(*v) : tern::Value());
@@ -562,13 +605,17 @@ struct Runner {
         give(i, tern::Value::list(inputs(i), t->is(TypeKind::list) ? t->element() : nullptr));
         break;
       }
-      case Act::tuple: give(i, tern::Value::tuple(inputs(i))); break;
+      case Act::tuple:
+        give(i, tern::Value::tuple(inputs(i)));
+        break;
       case Act::dict: {
         std::vector<tern::Value> in = inputs(i);
         tern::Value d = tern::Value::dict();
         for (size_t k = 0; k + 1 < in.size(); k += 2) {
-          if (tern::Value* old = d.find(in[k])) *old = in[k + 1];
-          else d.entries().emplace_back(in[k], in[k + 1]);
+          if (tern::Value* old = d.find(in[k]))
+            *old = in[k + 1];
+          else
+            d.entries().emplace_back(in[k], in[k + 1]);
         }
         give(i, std::move(d));
         break;
@@ -576,7 +623,8 @@ struct Runner {
       case Act::unpack: {
         tern::Value v = input(i, 0);
         if (v.items().size() != i.num_out)
-          failf("expected {} elements in a {} but found {}", i.num_out, v.is_list() ? "list" : "tuple", v.items().size());
+          failf("expected {} elements in a {} but found {}", i.num_out, v.is_list() ? "list" : "tuple",
+                v.items().size());
         give_all(i, v.items());
         break;
       }
@@ -586,7 +634,9 @@ struct Runner {
         give_all(i, returns(b));
         break;
       }
-      case Act::loop: run_loop(i); break;
+      case Act::loop:
+        run_loop(i);
+        break;
       case Act::cond: {
         std::vector<tern::Value> in = inputs(i);
         const BlockCode& b = block(i, truth(in[0]) ? 0 : 1);
@@ -603,16 +653,24 @@ struct Runner {
         give_all(i, state);
         break;
       }
-      case Act::map: run_map(i); break;
-      case Act::scan: run_scan(i); break;
+      case Act::map:
+        run_map(i);
+        break;
+      case Act::scan:
+        run_scan(i);
+        break;
       case Act::block_call: {
         std::vector<tern::Value> in = inputs(i);
         if (i.num_blocks != 1) failf("{} needs one block", n.kind().view());
         give_all(i, call_block(block(i, 0), in));
         break;
       }
-      case Act::get_attr: give(i, host().get_attribute(input(i, 0), name_of(n))); break;
-      case Act::set_attr: host().set_attribute(input(i, 0), name_of(n), input(i, 1)); break;
+      case Act::get_attr:
+        give(i, host().get_attribute(input(i, 0), name_of(n)));
+        break;
+      case Act::set_attr:
+        host().set_attribute(input(i, 0), name_of(n), input(i, 1));
+        break;
       case Act::call_method: {
         std::vector<tern::Value> in = inputs(i);
         if (in.empty()) fail("prim::CallMethod needs an object");
@@ -624,17 +682,24 @@ struct Runner {
         give(i, host().call_function(n, in));
         break;
       }
-      case Act::create_object: give(i, host().create_object(*n.output().type())); break;
+      case Act::create_object:
+        give(i, host().create_object(*n.output().type()));
+        break;
       case Act::is_instance: {
         const tern::Value* types = n.attribute("types");
         bool is = false;
         if (!types) fail("prim::isinstance needs the attribute 'types'");
-        for (const tern::Value& t : types->items()) is = is || host().is_instance(input(i, 0), *parse_type(t.string()));
+        for (const tern::Value& t : types->items())
+          is = is || host().is_instance(input(i, 0), *parse_type(t.string()));
         give(i, is);
         break;
       }
-      case Act::identity: give(i, input(i, 0)); break;
-      case Act::uninitialized: give(i, tern::Value()); break;
+      case Act::identity:
+        give(i, input(i, 0));
+        break;
+      case Act::uninitialized:
+        give(i, tern::Value());
+        break;
     }
   }
 
@@ -717,7 +782,8 @@ struct Runner {
   void run_map(const Instruction& i) {
     std::vector<tern::Value> in = inputs(i);
     size_t mapped = static_cast<size_t>(attribute_or(*i.node, "num_mapped", 1));
-    if (mapped == 0 || mapped > in.size()) failf("{} maps over {} of {} inputs", i.node->kind().view(), mapped, in.size());
+    if (mapped == 0 || mapped > in.size())
+      failf("{} maps over {} of {} inputs", i.node->kind().view(), mapped, in.size());
     int64_t count = leading_size(in[0], 0);
     std::vector<std::vector<tern::Value>> parts(i.num_out);
     for (int64_t k = 0; k < count; ++k) {
@@ -736,7 +802,8 @@ struct Runner {
     size_t scanned = static_cast<size_t>(attribute_or(n, "num_xs", 1));
     int64_t dim = attribute_or(n, "dim", 0);
     bool reverse = attribute_or(n, "reverse", 0) != 0;
-    if (scanned == 0 || carried + scanned > in.size()) failf("higher_order::scan carries {} and scans {} of {} inputs", carried, scanned, in.size());
+    if (scanned == 0 || carried + scanned > in.size())
+      failf("higher_order::scan carries {} and scans {} of {} inputs", carried, scanned, in.size());
     int64_t count = leading_size(in[carried], dim);
     std::vector<std::vector<tern::Value>> parts(i.num_out - std::min<size_t>(carried, i.num_out));
     std::vector<tern::Value> one = in;
@@ -755,7 +822,8 @@ struct Runner {
   }
   static int64_t leading_size(const tern::Value& v, int64_t dim) {
     const Tensor& t = v.tensor();
-    if (!t.defined() || t.dim() == 0) fail("a tensor with at least one dimension is needed to go over its slices");
+    if (!t.defined() || t.dim() == 0)
+      fail("a tensor with at least one dimension is needed to go over its slices");
     return t.size(dim, Loc{}).guard_int(Loc{});
   }
 };
@@ -772,7 +840,8 @@ std::vector<tern::Value> Program::run(Span<const tern::Value> inputs, const RunO
   if (inputs.size() != top.num_params) {
     std::string names;
     for (Value* p : c.graph.inputs()) names += (names.empty() ? "" : ", ") + p->name();
-    failf(ErrorKind::type, "the graph takes {} inputs ({}) but {} were given", top.num_params, names, inputs.size());
+    failf(ErrorKind::type, "the graph takes {} inputs ({}) but {} were given", top.num_params, names,
+          inputs.size());
   }
   Frame frame{.options = options, .registers = std::vector<tern::Value>(c.num_registers), .scratch = {}};
   Runner runner{c.blocks, c.block_lists, c.constants, c.sources, c.patches, c.args, c.dead, frame};
@@ -787,14 +856,24 @@ std::vector<tern::Value> run(const Graph& graph, Span<const tern::Value> inputs,
 
 namespace {
 [[noreturn]] void needs_host(std::string_view what) {
-  failf(ErrorKind::not_supported, "{} needs the module it belongs to; run it through the module, or inline and freeze the graph first", what);
+  failf(ErrorKind::not_supported,
+        "{} needs the module it belongs to; run it through the module, or inline and freeze the graph first",
+        what);
 }
 }  // namespace
-tern::Value Host::get_attribute(const tern::Value&, Symbol name) { needs_host(fmt::format("reading the attribute '{}'", name.view())); }
-void Host::set_attribute(const tern::Value&, Symbol name, const tern::Value&) { needs_host(fmt::format("writing the attribute '{}'", name.view())); }
-tern::Value Host::call_method(const tern::Value&, Symbol name, Span<const tern::Value>) { needs_host(fmt::format("calling the method '{}'", name.view())); }
+tern::Value Host::get_attribute(const tern::Value&, Symbol name) {
+  needs_host(fmt::format("reading the attribute '{}'", name.view()));
+}
+void Host::set_attribute(const tern::Value&, Symbol name, const tern::Value&) {
+  needs_host(fmt::format("writing the attribute '{}'", name.view()));
+}
+tern::Value Host::call_method(const tern::Value&, Symbol name, Span<const tern::Value>) {
+  needs_host(fmt::format("calling the method '{}'", name.view()));
+}
 tern::Value Host::call_function(const Node& node, Span<const tern::Value>) { needs_host(node.kind().view()); }
-tern::Value Host::create_object(const Type& type) { needs_host(fmt::format("making an object of {}", type.str())); }
+tern::Value Host::create_object(const Type& type) {
+  needs_host(fmt::format("making an object of {}", type.str()));
+}
 bool Host::is_instance(const tern::Value& value, const Type& type) { return Type::of(value)->fits(type); }
 
 }  // namespace tern::ir

@@ -1,5 +1,5 @@
-// Runs graphs. A Program is prepared once (registers, last uses, constants bound); running it goes through the ladder, so
-// gradients, recording and fake tensors work under it.
+// Runs graphs. A Program is prepared once (registers, last uses, constants bound); running it goes through
+// the ladder, so gradients, recording and fake tensors work under it.
 #pragma once
 #include <memory>
 #include <vector>
@@ -26,7 +26,8 @@ class Host {
   virtual tern::Value get_attribute(const tern::Value& object, Symbol name);
   virtual void set_attribute(const tern::Value& object, Symbol name, const tern::Value& value);
   virtual tern::Value call_method(const tern::Value& object, Symbol name, Span<const tern::Value> args);
-  virtual tern::Value call_function(const Node& node, Span<const tern::Value> args);  // prim::CallFunction, PythonOp
+  virtual tern::Value call_function(const Node& node,
+                                    Span<const tern::Value> args);  // prim::CallFunction, PythonOp
   virtual tern::Value create_object(const Type& type);
   virtual bool is_instance(const tern::Value& value, const Type& type);
 };
@@ -51,6 +52,7 @@ class Program {
   std::unique_ptr<Code> code_;
 };
 
-std::vector<tern::Value> run(const Graph& graph, Span<const tern::Value> inputs, const RunOptions& options = {});
+std::vector<tern::Value> run(const Graph& graph, Span<const tern::Value> inputs,
+                             const RunOptions& options = {});
 
 }  // namespace tern::ir

@@ -16,7 +16,8 @@ std::string Name::str() const {
 
 Name Name::parse(std::string_view text) {
   size_t digits = 0;
-  while (digits < text.size() && digits < 10 && text[text.size() - 1 - digits] >= '0' && text[text.size() - 1 - digits] <= '9')
+  while (digits < text.size() && digits < 10 && text[text.size() - 1 - digits] >= '0' &&
+         text[text.size() - 1 - digits] <= '9')
     ++digits;
   size_t start = text.size() - digits;
   bool leading_zero = digits > 1 && text[start] == '0';
@@ -28,7 +29,8 @@ Name Name::parse(std::string_view text) {
   return {all_digits ? Symbol() : Symbol(text.substr(0, start - 1)), value + 1};
 }
 
-// torch.fx's rule: a name that ends in a number asks for that number, and the count goes on from the one given last.
+// torch.fx's rule: a name that ends in a number asks for that number, and the count goes on from the one
+// given last.
 Name NameTable::choose(Base& base, Name wanted) const {
   bool numbers_only = wanted.base.empty();
   bool plain = wanted.number == 0;
@@ -56,9 +58,13 @@ NameTable::Base NameTable::learn(Symbol symbol) {
 }
 
 Name NameTable::unique(std::string_view hint) {
+  if (last_base_ && hint == last_hint_) return choose(*last_base_, last_name_);
   Name wanted = Name::parse(hint);
   Base& base = bases_[wanted.base];
   if (!base.known) base = learn(wanted.base);
+  last_hint_ = hint;
+  last_name_ = wanted;
+  last_base_ = &base;
   return choose(base, wanted);
 }
 Name NameTable::peek(std::string_view hint) const {
@@ -123,7 +129,8 @@ void NameTable::grow() {
 std::string_view default_hint(const Node& node) {
   std::string_view text = node.kind().view();
   if (!node.op()) {
-    if (node.is("prim::ListUnpack") || node.is("prim::TupleUnpack") || node.is("aten::__getitem__")) return "getitem";
+    if (node.is("prim::ListUnpack") || node.is("prim::TupleUnpack") || node.is("aten::__getitem__"))
+      return "getitem";
     if (text.substr(0, 6) == "prim::") return "";
   }
   size_t colons = text.find("::");
@@ -138,29 +145,202 @@ bool wants_label(const Node& node) {
 
 bool is_python_reserved(std::string_view word) {
   static constexpr std::string_view words[] = {
-      "ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BaseExceptionGroup", "BlockingIOError",
-      "BrokenPipeError", "BufferError", "BytesWarning", "ChildProcessError", "ConnectionAbortedError",
-      "ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "DeprecationWarning", "EOFError", "Ellipsis",
-      "EncodingWarning", "EnvironmentError", "Exception", "ExceptionGroup", "False", "FileExistsError",
-      "FileNotFoundError", "FloatingPointError", "FutureWarning", "GeneratorExit", "IOError", "ImportError",
-      "ImportWarning", "IndentationError", "IndexError", "InterruptedError", "IsADirectoryError", "KeyError",
-      "KeyboardInterrupt", "LookupError", "MemoryError", "ModuleNotFoundError", "NameError", "None", "NoneType",
-      "NotADirectoryError", "NotImplemented", "NotImplementedError", "OSError", "OverflowError",
-      "PendingDeprecationWarning", "PermissionError", "ProcessLookupError", "RecursionError", "ReferenceError",
-      "ResourceWarning", "RuntimeError", "RuntimeWarning", "StopAsyncIteration", "StopIteration", "SyntaxError",
-      "SyntaxWarning", "SystemError", "SystemExit", "TabError", "TimeoutError", "True", "TypeError",
-      "UnboundLocalError", "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "UnicodeTranslateError",
-      "UnicodeWarning", "UserWarning", "ValueError", "Warning", "ZeroDivisionError", "__build_class__", "__debug__",
-      "__doc__", "__import__", "__loader__", "__name__", "__package__", "__spec__", "abs", "aiter", "all", "and",
-      "anext", "any", "as", "ascii", "assert", "async", "await", "bin", "bool", "break", "breakpoint", "bytearray",
-      "bytes", "callable", "chr", "class", "classmethod", "compile", "complex", "continue", "copyright", "credits",
-      "def", "del", "delattr", "device", "dict", "dir", "divmod", "elif", "else", "enumerate", "eval", "except", "exec",
-      "exit", "filter", "finally", "float", "for", "format", "from", "frozenset", "fx_pytree", "getattr", "global",
-      "globals", "hasattr", "hash", "help", "hex", "id", "if", "import", "in", "inf", "input", "int", "is",
-      "isinstance", "issubclass", "iter", "lambda", "len", "license", "list", "locals", "map", "max", "memoryview",
-      "min", "nan", "next", "nonlocal", "not", "object", "oct", "open", "or", "ord", "pass", "pow", "print", "property",
-      "pytree", "quit", "raise", "range", "repr", "return", "reversed", "round", "set", "setattr", "slice", "sorted",
-      "staticmethod", "str", "sum", "super", "torch", "try", "tuple", "type", "vars", "while", "with", "yield", "zip",
+      "ArithmeticError",
+      "AssertionError",
+      "AttributeError",
+      "BaseException",
+      "BaseExceptionGroup",
+      "BlockingIOError",
+      "BrokenPipeError",
+      "BufferError",
+      "BytesWarning",
+      "ChildProcessError",
+      "ConnectionAbortedError",
+      "ConnectionError",
+      "ConnectionRefusedError",
+      "ConnectionResetError",
+      "DeprecationWarning",
+      "EOFError",
+      "Ellipsis",
+      "EncodingWarning",
+      "EnvironmentError",
+      "Exception",
+      "ExceptionGroup",
+      "False",
+      "FileExistsError",
+      "FileNotFoundError",
+      "FloatingPointError",
+      "FutureWarning",
+      "GeneratorExit",
+      "IOError",
+      "ImportError",
+      "ImportWarning",
+      "IndentationError",
+      "IndexError",
+      "InterruptedError",
+      "IsADirectoryError",
+      "KeyError",
+      "KeyboardInterrupt",
+      "LookupError",
+      "MemoryError",
+      "ModuleNotFoundError",
+      "NameError",
+      "None",
+      "NoneType",
+      "NotADirectoryError",
+      "NotImplemented",
+      "NotImplementedError",
+      "OSError",
+      "OverflowError",
+      "PendingDeprecationWarning",
+      "PermissionError",
+      "ProcessLookupError",
+      "RecursionError",
+      "ReferenceError",
+      "ResourceWarning",
+      "RuntimeError",
+      "RuntimeWarning",
+      "StopAsyncIteration",
+      "StopIteration",
+      "SyntaxError",
+      "SyntaxWarning",
+      "SystemError",
+      "SystemExit",
+      "TabError",
+      "TimeoutError",
+      "True",
+      "TypeError",
+      "UnboundLocalError",
+      "UnicodeDecodeError",
+      "UnicodeEncodeError",
+      "UnicodeError",
+      "UnicodeTranslateError",
+      "UnicodeWarning",
+      "UserWarning",
+      "ValueError",
+      "Warning",
+      "ZeroDivisionError",
+      "__build_class__",
+      "__debug__",
+      "__doc__",
+      "__import__",
+      "__loader__",
+      "__name__",
+      "__package__",
+      "__spec__",
+      "abs",
+      "aiter",
+      "all",
+      "and",
+      "anext",
+      "any",
+      "as",
+      "ascii",
+      "assert",
+      "async",
+      "await",
+      "bin",
+      "bool",
+      "break",
+      "breakpoint",
+      "bytearray",
+      "bytes",
+      "callable",
+      "chr",
+      "class",
+      "classmethod",
+      "compile",
+      "complex",
+      "continue",
+      "copyright",
+      "credits",
+      "def",
+      "del",
+      "delattr",
+      "device",
+      "dict",
+      "dir",
+      "divmod",
+      "elif",
+      "else",
+      "enumerate",
+      "eval",
+      "except",
+      "exec",
+      "exit",
+      "filter",
+      "finally",
+      "float",
+      "for",
+      "format",
+      "from",
+      "frozenset",
+      "fx_pytree",
+      "getattr",
+      "global",
+      "globals",
+      "hasattr",
+      "hash",
+      "help",
+      "hex",
+      "id",
+      "if",
+      "import",
+      "in",
+      "inf",
+      "input",
+      "int",
+      "is",
+      "isinstance",
+      "issubclass",
+      "iter",
+      "lambda",
+      "len",
+      "license",
+      "list",
+      "locals",
+      "map",
+      "max",
+      "memoryview",
+      "min",
+      "nan",
+      "next",
+      "nonlocal",
+      "not",
+      "object",
+      "oct",
+      "open",
+      "or",
+      "ord",
+      "pass",
+      "pow",
+      "print",
+      "property",
+      "pytree",
+      "quit",
+      "raise",
+      "range",
+      "repr",
+      "return",
+      "reversed",
+      "round",
+      "set",
+      "setattr",
+      "slice",
+      "sorted",
+      "staticmethod",
+      "str",
+      "sum",
+      "super",
+      "torch",
+      "try",
+      "tuple",
+      "type",
+      "vars",
+      "while",
+      "with",
+      "yield",
+      "zip",
   };
   return std::binary_search(std::begin(words), std::end(words), word);
 }
@@ -237,6 +417,8 @@ const Origin* Origin::at(Loc loc, const ModuleScope* scope) {
   if (!loc && !scope) return nullptr;
   return make({Symbol(loc.file), Symbol(loc.function), {}, loc.line, loc.column, scope});
 }
-std::string Origin::place() const { return has_place() ? fmt::format("{}:{}:{}", file.view(), line, column) : ""; }
+std::string Origin::place() const {
+  return has_place() ? fmt::format("{}:{}:{}", file.view(), line, column) : "";
+}
 
 }  // namespace tern::ir

@@ -9,8 +9,8 @@ namespace tern::ir {
 
 class NameTable {
  public:
-  // The hint itself if it was never used and is no Python keyword or builtin ("sum" becomes "sum_1"), else its base with the
-  // next free number.
+  // The hint itself if it was never used and is no Python keyword or builtin ("sum" becomes "sum_1"), else
+  // its base with the next free number.
   Name unique(std::string_view hint);
   Name peek(std::string_view hint) const;
   void add(Name name, Value* value);
@@ -26,7 +26,9 @@ class NameTable {
     bool reserved = false;
     bool known = false;
   };
-  static size_t hash(Name n) { return (n.base.id() * 0x9E3779B97F4A7C15ull) ^ (n.number * 0xC2B2AE3D27D4EB4Full); }
+  static size_t hash(Name n) {
+    return (n.base.id() * 0x9E3779B97F4A7C15ull) ^ (n.number * 0xC2B2AE3D27D4EB4Full);
+  }
   size_t slot(Name n) const { return (hash(n) >> 20) & (slots_.size() - 1); }
   Name choose(Base& base, Name wanted) const;
   static Base learn(Symbol base);
@@ -35,6 +37,10 @@ class NameTable {
   std::vector<Value*> slots_;  // open addressing; the key is the value's own name
   size_t count_ = 0;
   std::unordered_map<Symbol, Base> bases_;
+  // The hint asked for last: nodes of one operator come in runs.
+  std::string last_hint_;
+  Name last_name_;
+  Base* last_base_ = nullptr;
 };
 
 // What a node's output is called when nobody says: "add" for aten::add.Tensor, "getitem" for unpacking.

@@ -81,8 +81,10 @@ Tensor tensor_of(Cursor& c, DType dtype, const Dims& sizes, const std::vector<do
     c.fail_here(fmt::format("the constant tensor has {} elements but {} were given", n, given));
   Tensor wide = make_tensor(sizes, whole ? kLong : complex ? kComplexDouble : kDouble);
   if (n) {
-    if (whole) std::copy(ints.begin(), ints.end(), static_cast<int64_t*>(wide.data()));
-    else std::copy(floats.begin(), floats.end(), static_cast<double*>(wide.data()));
+    if (whole)
+      std::copy(ints.begin(), ints.end(), static_cast<int64_t*>(wide.data()));
+    else
+      std::copy(floats.begin(), floats.end(), static_cast<double*>(wide.data()));
   }
   if (wide.dtype() == dtype) return wide;
   Tensor t = make_tensor(sizes, dtype);
@@ -92,7 +94,9 @@ Tensor tensor_of(Cursor& c, DType dtype, const Dims& sizes, const std::vector<do
 
 tern::Value read_tensor(Cursor& c, const Type& type) {
   if (c.peek() == '<')
-    c.fail_here("the data of this constant tensor was left out when the graph was printed; print it with a larger max_tensor");
+    c.fail_here(
+        "the data of this constant tensor was left out when the graph was printed; print it with a larger "
+        "max_tensor");
   c.expect("{");
   std::vector<double> floats;
   std::vector<int64_t> ints;
@@ -150,8 +154,10 @@ std::optional<tern::Value> read_printed_tensor(Cursor& c) {
     while (c.peek() == ' ' || c.peek() == '\n' || c.peek() == '\t') ++c.at;
     if (c.at >= mark) break;
     double v = to_double(c, number_text(c));
-    if (is_integral(*dtype, true)) ints.push_back(static_cast<int64_t>(v));
-    else floats.push_back(v);
+    if (is_integral(*dtype, true))
+      ints.push_back(static_cast<int64_t>(v));
+    else
+      floats.push_back(v);
   }
   c.at = end + 5;
   Dims sizes;
@@ -250,7 +256,8 @@ tern::Value read_constant(Cursor& c, ShapeEnv* shapes) {
 
 class GraphParser {
  public:
-  GraphParser(std::string_view text, Graph& graph) : c_{text, 0, "graph"}, graph_(graph), shapes_(graph.shapes.get()) {}
+  GraphParser(std::string_view text, Graph& graph)
+      : c_{text, 0, "graph"}, graph_(graph), shapes_(graph.shapes.get()) {}
 
   void run() {
     lines();
@@ -455,7 +462,8 @@ class GraphParser {
         v = v.to_double();
       } else if (t.is(TypeKind::device) && v.is_string()) {
         if (auto device = Device::parse(v.string())) v = *device;
-      } else if (t.is_tensor() && t.dtype() != DType::undefined && v.is_tensor() && v.tensor().dtype() != t.dtype()) {
+      } else if (t.is_tensor() && t.dtype() != DType::undefined && v.is_tensor() &&
+                 v.tensor().dtype() != t.dtype()) {
         Dims sizes = t.has_sizes() ? Dims(t.sizes()) : Dims(v.tensor().sizes());
         for (SymInt s : sizes)
           if (!s.is_int() || s.as_int() != 1) return;
@@ -492,8 +500,10 @@ class GraphParser {
       bool named = kind.find('.', kind.find("::") + 2) != std::string_view::npos;
       // aten::neg takes a tensor, but TorchScript's builtin of that name takes a number: the types tell.
       bool by_types = !named && (overloaded || (op && find_builtin(op->schema().name)));
-      if (!by_types) exact_.emplace(std::string(kind), op);
-      else op = resolve_overload(Symbol(kind), inputs_, keywords_, types_.size());
+      if (!by_types)
+        exact_.emplace(std::string(kind), op);
+      else
+        op = resolve_overload(Symbol(kind), inputs_, keywords_, types_.size());
       if (by_types && !op && !find_builtin(Symbol(kind))) op = refused_by_all(Symbol(kind));
     }
     if (op && !arrange(*op)) {
@@ -510,7 +520,8 @@ class GraphParser {
     for (size_t i = 0; i < inputs_.size(); ++i) graph_.bind(n.inputs_[i], n, inputs_[i]);
     if (op && !op->schema().varret && types_.size() != op->schema().returns.size()) {
       c_.at = start;
-      c_.fail_here(fmt::format("{} gives {} results but {} are named", op->qualified(), op->schema().returns.size(), types_.size()));
+      c_.fail_here(fmt::format("{} gives {} results but {} are named", op->qualified(),
+                               op->schema().returns.size(), types_.size()));
     }
     n.num_outputs_ = static_cast<uint32_t>(types_.size());
     if (types_.size() > 1) n.many_ = graph_.arena_.make_array<Value*>(types_.size());
@@ -518,18 +529,22 @@ class GraphParser {
       Value& v = new_value(names_[i], types_[i]);
       v.node_ = &n;
       v.index_ = i;
-      if (types_.size() == 1) n.one_ = &v;
-      else n.many_[i] = &v;
+      if (types_.size() == 1)
+        n.one_ = &v;
+      else
+        n.many_[i] = &v;
     }
     return n;
   }
 
-  // Types may say too little to choose an overload; but where no overload takes so many arguments and gives so many results,
-  // one of them is taken, so that the message says what is wrong.
+  // Types may say too little to choose an overload; but where no overload takes so many arguments and gives
+  // so many results, one of them is taken, so that the message says what is wrong.
   const Op* refused_by_all(Symbol name) const {
     for (const Op* op : overloads(name)) {
       const Schema& s = op->schema();
-      if (inputs_.size() + keywords_.size() <= s.args.size() && (s.varret || s.returns.size() == types_.size())) return nullptr;
+      if (inputs_.size() + keywords_.size() <= s.args.size() &&
+          (s.varret || s.returns.size() == types_.size()))
+        return nullptr;
     }
     return overloads(name)[0];
   }
@@ -538,8 +553,8 @@ class GraphParser {
   bool arrange(const Op& op) {
     const Schema& schema = op.schema();
     if (inputs_.size() > schema.args.size()) {
-      why_ = fmt::format("{} takes {} arguments but {} were given: {}", schema.qualified(), schema.args.size(),
-                         inputs_.size(), schema.str());
+      why_ = fmt::format("{} takes {} arguments but {} were given: {}", schema.qualified(),
+                         schema.args.size(), inputs_.size(), schema.str());
       return false;
     }
     if (inputs_.size() == schema.args.size() && keywords_.empty()) return true;
@@ -549,15 +564,16 @@ class GraphParser {
     for (auto& [name, in] : keywords_) {
       int at = schema.find(name);
       if (at < 0 || given[at]) {
-        why_ = fmt::format("{} {} argument '{}': {}", schema.qualified(), at < 0 ? "has no" : "was given twice the",
-                           name.view(), schema.str());
+        why_ = fmt::format("{} {} argument '{}': {}", schema.qualified(),
+                           at < 0 ? "has no" : "was given twice the", name.view(), schema.str());
         return false;
       }
       given[at] = true;
     }
     for (size_t i = positional; i < schema.args.size(); ++i)
       if (!given[i] && !schema.args[i].default_value && !schema.args[i].type.accepts_none()) {
-        why_ = fmt::format("{} needs a value for argument '{}': {}", schema.qualified(), schema.args[i].name.view(), schema.str());
+        why_ = fmt::format("{} needs a value for argument '{}': {}", schema.qualified(),
+                           schema.args[i].name.view(), schema.str());
         return false;
       }
     inputs_.resize(schema.args.size());
@@ -606,7 +622,9 @@ class GraphParser {
 
   const ModuleScope* scope() {
     size_t start = c_.at;
-    while (!c_.done() && c_.peek() != '\n' && !c_.starts(" #") && !c_.starts(", meta:") && !c_.starts(", name:")) ++c_.at;
+    while (!c_.done() && c_.peek() != '\n' && !c_.starts(" #") && !c_.starts(", meta:") &&
+           !c_.starts(", name:"))
+      ++c_.at;
     std::string_view text = c_.text.substr(start, c_.at - start);
     while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
     const ModuleScope* chain = nullptr;
@@ -639,7 +657,8 @@ class GraphParser {
       return error == std::errc() && end == digits.data() + digits.size();
     };
     if (first == std::string_view::npos || second == std::string_view::npos ||
-        !number(text.substr(first + 1, second - first - 1), origin.line) || !number(text.substr(second + 1), origin.column))
+        !number(text.substr(first + 1, second - first - 1), origin.line) ||
+        !number(text.substr(second + 1), origin.column))
       return;  // a comment of somebody else
     origin.file = Symbol(text.substr(0, first));
   }

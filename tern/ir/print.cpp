@@ -78,8 +78,10 @@ struct Printer {
       definition(n.output(i));
     }
     out += " = ";
-    if (n.op()) append_qualified(out, *n.op());
-    else out += n.kind().view();
+    if (n.op())
+      append_qualified(out, *n.op());
+    else
+      out += n.kind().view();
     if (!n.attributes().empty()) {
       out += '[';
       bool first = true;
@@ -201,7 +203,9 @@ void append_tensor_items(std::string& out, const Tensor& t, std::string_view sep
       out += text;
     }
   };
-  DType wide = is_complex(t.dtype()) ? kComplexDouble : t.dtype() == kDouble || is_floating(t.dtype()) ? kDouble : kLong;
+  DType wide = is_complex(t.dtype())                            ? kComplexDouble
+               : t.dtype() == kDouble || is_floating(t.dtype()) ? kDouble
+                                                                : kLong;
   Tensor copy = make_tensor(t.sizes(), wide);
   copy_elements(t, copy);
   for (int64_t i = 0; i < n; ++i) {
@@ -210,8 +214,10 @@ void append_tensor_items(std::string& out, const Tensor& t, std::string_view sep
       put(copy.data_ptr<int64_t>()[i]);
     } else if (wide == kDouble) {
       double v = copy.data_ptr<double>()[i];
-      if (t.dtype() == kDouble) put(v);
-      else put(static_cast<float>(v));
+      if (t.dtype() == kDouble)
+        put(v);
+      else
+        put(static_cast<float>(v));
     } else {
       std::complex<double> c = copy.data_ptr<std::complex<double>>()[i];
       put(c.real());
@@ -249,8 +255,12 @@ void append_constant(std::string& out, const tern::Value& v, size_t max_tensor) 
     out += close;
   };
   switch (v.kind()) {
-    case ValueKind::none: out += "None"; break;
-    case ValueKind::bool_: out += v.to_bool() ? "True" : "False"; break;
+    case ValueKind::none:
+      out += "None";
+      break;
+    case ValueKind::bool_:
+      out += v.to_bool() ? "True" : "False";
+      break;
     case ValueKind::int_:
       if (v.sym().is_symbolic()) {
         out += "sym(" + quote(v.sym().str()) + ")";
@@ -259,20 +269,32 @@ void append_constant(std::string& out, const tern::Value& v, size_t max_tensor) 
         out.append(digits.data(), digits.size());
       }
       break;
-    case ValueKind::float_: out += python_float(v.to_double()); break;
+    case ValueKind::float_:
+      out += python_float(v.to_double());
+      break;
     case ValueKind::complex_: {
       std::complex<double> c = v.scalar().to_complex();
       out += "complex(" + python_float(c.real()) + ", " + python_float(c.imag()) + ")";
       break;
     }
-    case ValueKind::device: out += "device(\"" + v.device().str() + "\")"; break;
-    case ValueKind::string: out += quote(v.string()); break;
-    case ValueKind::tensor: append_tensor(out, v.tensor(), max_tensor); break;
-    case ValueKind::list:
-      if (v.items().empty() && v.element_type()) out += "empty(" + v.element_type()->str() + ")";
-      else sequence('[', ']');
+    case ValueKind::device:
+      out += "device(\"" + v.device().str() + "\")";
       break;
-    case ValueKind::tuple: sequence('(', ')'); break;
+    case ValueKind::string:
+      out += quote(v.string());
+      break;
+    case ValueKind::tensor:
+      append_tensor(out, v.tensor(), max_tensor);
+      break;
+    case ValueKind::list:
+      if (v.items().empty() && v.element_type())
+        out += "empty(" + v.element_type()->str() + ")";
+      else
+        sequence('[', ']');
+      break;
+    case ValueKind::tuple:
+      sequence('(', ')');
+      break;
     case ValueKind::dict: {
       out += '{';
       bool first = true;
@@ -286,7 +308,9 @@ void append_constant(std::string& out, const tern::Value& v, size_t max_tensor) 
       out += '}';
       break;
     }
-    case ValueKind::object: out += "<object>"; break;
+    case ValueKind::object:
+      out += "<object>";
+      break;
   }
 }
 

@@ -17,7 +17,8 @@ const Type* type_of(const In& in) {
   return Type::list(element ? element : Type::any());
 }
 
-const Op* resolve_overload(Symbol name, Span<const In> inputs, Span<const std::pair<Symbol, In>> keywords, size_t results) {
+const Op* resolve_overload(Symbol name, Span<const In> inputs, Span<const std::pair<Symbol, In>> keywords,
+                           size_t results) {
   const std::vector<const Op*>& candidates = overloads(name);
   if (candidates.empty()) return nullptr;
   std::vector<const Type*> types;

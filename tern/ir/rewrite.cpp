@@ -15,7 +15,8 @@ const In& Match::operator[](Symbol name) const {
 const Type* Match::type(Symbol name) const { return type_of((*this)[name]); }
 int64_t Match::int_of(Symbol name, int64_t otherwise) const {
   const In& in = (*this)[name];
-  return in.is_constant() && in.constant().is_int() && in.constant().sym().is_int() ? in.constant().to_int() : otherwise;
+  return in.is_constant() && in.constant().is_int() && in.constant().sym().is_int() ? in.constant().to_int()
+                                                                                    : otherwise;
 }
 
 struct RuleSet::Compiled {
@@ -55,8 +56,9 @@ struct Matcher {
     return true;
   }
   bool node(const Node& pattern, const Node& n) {
-    if (pattern.op() != n.op() || pattern.kind() != n.kind() || pattern.inputs().size() != n.inputs().size() ||
-        pattern.num_outputs() != n.num_outputs() || !is_pure(n))
+    if (pattern.op() != n.op() || pattern.kind() != n.kind() ||
+        pattern.inputs().size() != n.inputs().size() || pattern.num_outputs() != n.num_outputs() ||
+        !is_pure(n))
       return false;
     for (auto& [name, v] : pattern.attributes()) {
       const tern::Value* other = n.attribute(name);
@@ -120,9 +122,12 @@ RuleSet::RuleSet(Span<const Rule> rules) {
       failf(ErrorKind::value, "rule {}: pattern and replacement must return all results of one node", r.name);
     for (Value* p : c->replacement->inputs())
       if (!c->pattern->find(p->name()) || !c->pattern->find(p->name())->param_of())
-        failf(ErrorKind::value, "rule {}: the replacement's input %{} is not one of the pattern's", r.name, p->name());
-    if (c->root->op()) by_op_[c->root->op()].push_back(c.get());
-    else by_kind_[c->root->kind()].push_back(c.get());
+        failf(ErrorKind::value, "rule {}: the replacement's input %{} is not one of the pattern's", r.name,
+              p->name());
+    if (c->root->op())
+      by_op_[c->root->op()].push_back(c.get());
+    else
+      by_kind_[c->root->kind()].push_back(c.get());
     rules_.push_back(std::move(c));
   }
 }

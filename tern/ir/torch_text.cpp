@@ -23,15 +23,27 @@ void append_float(std::string& out, double d) {
 
 void append_value(std::string& out, const tern::Value& v, bool in_list) {
   switch (v.kind()) {
-    case ValueKind::none: out += "None"; break;
-    case ValueKind::bool_:
-      if (in_list) out += v.to_bool() ? "True" : "False";
-      else out += v.to_bool() ? "1" : "0";
+    case ValueKind::none:
+      out += "None";
       break;
-    case ValueKind::int_: out += v.sym().str(); break;
-    case ValueKind::float_: append_float(out, v.to_double()); break;
-    case ValueKind::string: out += quote(v.string()); break;
-    case ValueKind::device: out += quote(v.device().str()); break;
+    case ValueKind::bool_:
+      if (in_list)
+        out += v.to_bool() ? "True" : "False";
+      else
+        out += v.to_bool() ? "1" : "0";
+      break;
+    case ValueKind::int_:
+      out += v.sym().str();
+      break;
+    case ValueKind::float_:
+      append_float(out, v.to_double());
+      break;
+    case ValueKind::string:
+      out += quote(v.string());
+      break;
+    case ValueKind::device:
+      out += quote(v.device().str());
+      break;
     case ValueKind::tensor:
       if (!v.tensor().is_fake() && !v.tensor().is_symbolic() && v.tensor().int_numel() == 1) {
         out += '{';
@@ -72,7 +84,9 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
       out += '}';
       break;
     }
-    case ValueKind::object: out += "<object>"; break;
+    case ValueKind::object:
+      out += "<object>";
+      break;
   }
 }
 

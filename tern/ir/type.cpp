@@ -120,10 +120,10 @@ struct TypeTable {
   }
 };
 
-#define TERN_SIMPLE_TYPE(function, kind)                                       \
-  const Type* Type::function() {                                               \
-    static const Type* const type = TypeTable::simple(TypeKind::kind);         \
-    return type;                                                               \
+#define TERN_SIMPLE_TYPE(function, kind)                               \
+  const Type* Type::function() {                                       \
+    static const Type* const type = TypeTable::simple(TypeKind::kind); \
+    return type;                                                       \
   }
 TERN_SIMPLE_TYPE(tensor, tensor)
 TERN_SIMPLE_TYPE(integer, int_)
@@ -149,7 +149,8 @@ const Type* Type::tensor_like(const Tensor& t) {
                  .requires_grad = t.requires_grad()});
 }
 const Type* Type::optional(const Type* element) {
-  if (element->is(TypeKind::optional) || element->is(TypeKind::any) || element->is(TypeKind::none)) return element;
+  if (element->is(TypeKind::optional) || element->is(TypeKind::any) || element->is(TypeKind::none))
+    return element;
   return TypeTable::compound(TypeKind::optional, {&element, 1});
 }
 const Type* Type::list(const Type* element) { return TypeTable::compound(TypeKind::list, {&element, 1}); }
@@ -157,28 +158,41 @@ const Type* Type::dict(const Type* key, const Type* value) {
   const Type* both[] = {key, value};
   return TypeTable::compound(TypeKind::dict, both);
 }
-const Type* Type::tuple(Span<const Type* const> elements) { return TypeTable::compound(TypeKind::tuple, elements); }
+const Type* Type::tuple(Span<const Type* const> elements) {
+  return TypeTable::compound(TypeKind::tuple, elements);
+}
 const Type* Type::named_tuple(Symbol name, Span<const Symbol> fields, Span<const Type* const> elements) {
   if (fields.size() != elements.size())
-    failf(ErrorKind::value, "NamedTuple {}: {} fields but {} types", name.view(), fields.size(), elements.size());
+    failf(ErrorKind::value, "NamedTuple {}: {} fields but {} types", name.view(), fields.size(),
+          elements.size());
   return TypeTable::compound(TypeKind::tuple, elements, name, fields.data());
 }
 const Type* Type::future(const Type* element) { return TypeTable::compound(TypeKind::future, {&element, 1}); }
-const Type* Type::union_of(Span<const Type* const> elements) { return TypeTable::compound(TypeKind::union_, elements); }
+const Type* Type::union_of(Span<const Type* const> elements) {
+  return TypeTable::compound(TypeKind::union_, elements);
+}
 const Type* Type::class_named(Symbol name) { return TypeTable::named(TypeKind::class_, name); }
 const Type* Type::interface_named(Symbol name) { return TypeTable::named(TypeKind::interface, name); }
 const Type* Type::enum_named(Symbol name) { return TypeTable::named(TypeKind::enum_, name); }
 
 const Type* Type::of(const tern::Value& v) {
   switch (v.kind()) {
-    case ValueKind::none: return none();
-    case ValueKind::int_: return integer();
-    case ValueKind::float_: return floating();
-    case ValueKind::bool_: return boolean();
-    case ValueKind::device: return device_type();
-    case ValueKind::tensor: return tensor_like(v.tensor());
-    case ValueKind::complex_: return complex();
-    case ValueKind::string: return string();
+    case ValueKind::none:
+      return none();
+    case ValueKind::int_:
+      return integer();
+    case ValueKind::float_:
+      return floating();
+    case ValueKind::bool_:
+      return boolean();
+    case ValueKind::device:
+      return device_type();
+    case ValueKind::tensor:
+      return tensor_like(v.tensor());
+    case ValueKind::complex_:
+      return complex();
+    case ValueKind::string:
+      return string();
     case ValueKind::list: {
       if (v.element_type()) return list(v.element_type());
       const Type* element = nullptr;
@@ -190,9 +204,10 @@ const Type* Type::of(const tern::Value& v) {
         }
         const Type* t = item.is_tensor() ? tensor() : of(item);
         if (element && element != t) {
-          bool numbers = element->is(TypeKind::number) || t->is(TypeKind::number) ||
-                         (item.is_number() && (element->is(TypeKind::int_) || element->is(TypeKind::float_) ||
-                                               element->is(TypeKind::bool_) || element->is(TypeKind::complex_)));
+          bool numbers =
+              element->is(TypeKind::number) || t->is(TypeKind::number) ||
+              (item.is_number() && (element->is(TypeKind::int_) || element->is(TypeKind::float_) ||
+                                    element->is(TypeKind::bool_) || element->is(TypeKind::complex_)));
           t = numbers ? number() : any();
         }
         element = t;
@@ -216,7 +231,8 @@ const Type* Type::of(const tern::Value& v) {
       }
       return dict(key, value);
     }
-    case ValueKind::object: return dynamic_cast<GeneratorBox*>(v.box()) ? generator() : any();
+    case ValueKind::object:
+      return dynamic_cast<GeneratorBox*>(v.box()) ? generator() : any();
   }
   return any();
 }
@@ -224,23 +240,46 @@ const Type* Type::of(const tern::Value& v) {
 const Type* Type::of(const SchemaType& type) {
   const Type* t = any();
   switch (type.base) {
-    case BaseType::tensor: t = tensor(); break;
+    case BaseType::tensor:
+      t = tensor();
+      break;
     case BaseType::int_:
     case BaseType::sym_int:
     case BaseType::dtype:
     case BaseType::layout:
-    case BaseType::memory_format: t = integer(); break;
-    case BaseType::float_: t = floating(); break;
+    case BaseType::memory_format:
+      t = integer();
+      break;
+    case BaseType::float_:
+      t = floating();
+      break;
     case BaseType::bool_:
-    case BaseType::sym_bool: t = boolean(); break;
-    case BaseType::complex_: t = complex(); break;
-    case BaseType::scalar: t = number(); break;
-    case BaseType::string: t = string(); break;
-    case BaseType::device: t = device_type(); break;
-    case BaseType::generator: t = generator(); break;
-    case BaseType::none: t = none(); break;
-    case BaseType::custom: t = class_named(type.name); break;
-    default: break;
+    case BaseType::sym_bool:
+      t = boolean();
+      break;
+    case BaseType::complex_:
+      t = complex();
+      break;
+    case BaseType::scalar:
+      t = number();
+      break;
+    case BaseType::string:
+      t = string();
+      break;
+    case BaseType::device:
+      t = device_type();
+      break;
+    case BaseType::generator:
+      t = generator();
+      break;
+    case BaseType::none:
+      t = none();
+      break;
+    case BaseType::custom:
+      t = class_named(type.name);
+      break;
+    default:
+      break;
   }
   if (type.list) {
     if (type.element_optional) t = optional(t);
@@ -272,28 +311,40 @@ bool is_number_kind(TypeKind k) {
 bool base_fits(const Type& t, BaseType wanted) {
   TypeKind k = t.kind();
   switch (wanted) {
-    case BaseType::tensor: return k == TypeKind::tensor;
+    case BaseType::tensor:
+      return k == TypeKind::tensor;
     case BaseType::int_:
-    case BaseType::sym_int: return k == TypeKind::int_ || k == TypeKind::number;
+    case BaseType::sym_int:
+      return k == TypeKind::int_ || k == TypeKind::number;
     case BaseType::dtype:
     case BaseType::layout:
-    case BaseType::memory_format: return k == TypeKind::int_;
-    case BaseType::float_: return k == TypeKind::float_ || k == TypeKind::int_ || k == TypeKind::number;
+    case BaseType::memory_format:
+      return k == TypeKind::int_;
+    case BaseType::float_:
+      return k == TypeKind::float_ || k == TypeKind::int_ || k == TypeKind::number;
     case BaseType::bool_:
-    case BaseType::sym_bool: return k == TypeKind::bool_;
-    case BaseType::complex_: return is_number_kind(k);
-    case BaseType::scalar: return is_number_kind(k);
-    case BaseType::string: return k == TypeKind::string;
-    case BaseType::device: return k == TypeKind::device || k == TypeKind::string;
-    case BaseType::generator: return k == TypeKind::generator;
-    default: return true;
+    case BaseType::sym_bool:
+      return k == TypeKind::bool_;
+    case BaseType::complex_:
+      return is_number_kind(k);
+    case BaseType::scalar:
+      return is_number_kind(k);
+    case BaseType::string:
+      return k == TypeKind::string;
+    case BaseType::device:
+      return k == TypeKind::device || k == TypeKind::string;
+    case BaseType::generator:
+      return k == TypeKind::generator;
+    default:
+      return true;
   }
 }
 
 }  // namespace
 
 bool Type::fits(const SchemaType& wanted) const {
-  if (kind_ == TypeKind::any || wanted.base == BaseType::any || wanted.base == BaseType::type_var) return true;
+  if (kind_ == TypeKind::any || wanted.base == BaseType::any || wanted.base == BaseType::type_var)
+    return true;
   if (kind_ == TypeKind::none) return wanted.accepts_none();
   if (kind_ == TypeKind::optional) return wanted.accepts_none() && element()->fits(wanted);
   if (!wanted.list) return base_fits(*this, wanted.base);
@@ -329,17 +380,20 @@ bool Type::fits(const Type& wanted) const {
   if (kind_ != wanted.kind_) return false;
   switch (kind_) {
     case TypeKind::tensor: {
-      if (dtype_ != DType::undefined && wanted.dtype_ != DType::undefined && dtype_ != wanted.dtype_) return false;
+      if (dtype_ != DType::undefined && wanted.dtype_ != DType::undefined && dtype_ != wanted.dtype_)
+        return false;
       if (!has_sizes_ || !wanted.has_sizes_) return true;
       if (rank_ != wanted.rank_) return false;
       for (uint32_t i = 0; i < rank_; ++i) {
         SymInt a = sizes_[i], b = wanted.sizes_[i];
-        if (a.is_int() && b.is_int() && a.as_int() != b.as_int() && a.as_int() >= 0 && b.as_int() >= 0) return false;
+        if (a.is_int() && b.is_int() && a.as_int() != b.as_int() && a.as_int() >= 0 && b.as_int() >= 0)
+          return false;
       }
       return true;
     }
     case TypeKind::class_:
-    case TypeKind::enum_: return name_ == wanted.name_;
+    case TypeKind::enum_:
+      return name_ == wanted.name_;
     default:
       if (count_ != wanted.count_) return false;
       for (uint32_t i = 0; i < count_; ++i)
@@ -356,8 +410,10 @@ void append_dims(std::string& out, Span<const SymInt> dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i) out += ", ";
     if (dims[i].is_int()) {
-      if (dims[i].as_int() < 0) out += '*';
-      else fmt::format_to(std::back_inserter(out), "{}", dims[i].as_int());
+      if (dims[i].as_int() < 0)
+        out += '*';
+      else
+        fmt::format_to(std::back_inserter(out), "{}", dims[i].as_int());
     } else {
       out += dims[i].str();
     }
@@ -399,20 +455,44 @@ void append_type(std::string& out, const Type& t, TypeStyle style) {
   bool annotation = style == TypeStyle::annotation;
   switch (t.kind()) {
     case TypeKind::tensor:
-      if (annotation) out += "Tensor";
-      else append_tensor(out, t);
+      if (annotation)
+        out += "Tensor";
+      else
+        append_tensor(out, t);
       break;
-    case TypeKind::int_: out += "int"; break;
-    case TypeKind::float_: out += "float"; break;
-    case TypeKind::bool_: out += "bool"; break;
-    case TypeKind::complex_: out += "complex"; break;
-    case TypeKind::string: out += "str"; break;
-    case TypeKind::none: out += "NoneType"; break;
-    case TypeKind::device: out += "Device"; break;
-    case TypeKind::generator: out += "Generator"; break;
-    case TypeKind::number: out += annotation ? "number" : "Scalar"; break;
-    case TypeKind::any: out += "Any"; break;
-    case TypeKind::function: out += "Function"; break;
+    case TypeKind::int_:
+      out += "int";
+      break;
+    case TypeKind::float_:
+      out += "float";
+      break;
+    case TypeKind::bool_:
+      out += "bool";
+      break;
+    case TypeKind::complex_:
+      out += "complex";
+      break;
+    case TypeKind::string:
+      out += "str";
+      break;
+    case TypeKind::none:
+      out += "NoneType";
+      break;
+    case TypeKind::device:
+      out += "Device";
+      break;
+    case TypeKind::generator:
+      out += "Generator";
+      break;
+    case TypeKind::number:
+      out += annotation ? "number" : "Scalar";
+      break;
+    case TypeKind::any:
+      out += "Any";
+      break;
+    case TypeKind::function:
+      out += "Function";
+      break;
     case TypeKind::optional:
       if (annotation) out += "Optional[";
       append_type(out, *t.element(), style);
@@ -467,11 +547,15 @@ void append_type(std::string& out, const Type& t, TypeStyle style) {
       append_list(out, t.elements(), style);
       out += ')';
       break;
-    case TypeKind::class_: out += t.name().view(); break;
+    case TypeKind::class_:
+      out += t.name().view();
+      break;
     case TypeKind::interface:
       out += style == TypeStyle::native ? "Interface<" + t.name().str() + ">" : t.name().str();
       break;
-    case TypeKind::enum_: out += annotation ? t.name().str() : "Enum<" + t.name().str() + ">"; break;
+    case TypeKind::enum_:
+      out += annotation ? t.name().str() : "Enum<" + t.name().str() + ">";
+      break;
   }
 }
 
@@ -510,13 +594,15 @@ SymInt read_dim(Cursor& c, ShapeEnv* shapes) {
   if (digits) {
     int64_t value = 0;
     for (char d : text)
-      if (__builtin_mul_overflow(value, int64_t{10}, &value) || __builtin_add_overflow(value, d - '0', &value))
+      if (__builtin_mul_overflow(value, int64_t{10}, &value) ||
+          __builtin_add_overflow(value, d - '0', &value))
         c.fail_here("the size is too large");
     if (value >= int64_t{1} << 62) c.fail_here("the size is too large");
     return value;
   }
   if (text.empty()) c.fail_here("expected a size");
-  if (!shapes) c.fail_here("the size '" + std::string(text) + "' is symbolic, but no ShapeEnv was given to make it in");
+  if (!shapes)
+    c.fail_here("the size '" + std::string(text) + "' is symbolic, but no ShapeEnv was given to make it in");
   try {
     return shapes->parse(text);
   } catch (const Error& e) {
@@ -671,7 +757,8 @@ const Type* read_primary(Cursor& c, ShapeEnv* shapes) {
     if (auto dtype = parse_dtype(word); dtype && word[0] >= 'A' && word[0] <= 'Z')
       return read_tensor(c, *dtype, next == '(', shapes);
     if (word.size() > 6 && word.substr(word.size() - 6) == "Tensor")
-      if (auto dtype = parse_dtype(word.substr(0, word.size() - 6))) return read_tensor(c, *dtype, false, shapes);
+      if (auto dtype = parse_dtype(word.substr(0, word.size() - 6)))
+        return read_tensor(c, *dtype, false, shapes);
   }
   return Type::class_named(Symbol(word));
 }
@@ -730,15 +817,21 @@ std::string Cursor::quoted() {
     }
     char e = peek();
     ++at;
-    if (e == 'n') out += '\n';
-    else if (e == 't') out += '\t';
-    else if (e == 'r') out += '\r';
+    if (e == 'n')
+      out += '\n';
+    else if (e == 't')
+      out += '\t';
+    else if (e == 'r')
+      out += '\r';
     else if (e == 'x' || (e >= '0' && e <= '7')) {
       int base = e == 'x' ? 16 : 8, code = 0, digits = 0;
       if (e != 'x') --at;
       for (; digits < (base == 16 ? 2 : 3); ++digits, ++at) {
         char d = peek();
-        int value = d >= '0' && d <= '9' ? d - '0' : d >= 'a' && d <= 'f' ? d - 'a' + 10 : d >= 'A' && d <= 'F' ? d - 'A' + 10 : 99;
+        int value = d >= '0' && d <= '9'   ? d - '0'
+                    : d >= 'a' && d <= 'f' ? d - 'a' + 10
+                    : d >= 'A' && d <= 'F' ? d - 'A' + 10
+                                           : 99;
         if (value >= base) break;
         code = code * base + value;
       }
@@ -759,7 +852,8 @@ void Cursor::fail_here(std::string_view message) const {
   size_t stop = text.find('\n', start);
   std::string_view shown = text.substr(start, stop == std::string_view::npos ? stop : stop - start);
   if (shown.size() > 160) shown = shown.substr(0, 160);
-  failf(ErrorKind::value, "{} (line {}, column {} of the {}): {}", message, line, end - start + 1, what, shown);
+  failf(ErrorKind::value, "{} (line {}, column {} of the {}): {}", message, line, end - start + 1, what,
+        shown);
 }
 
 std::string quote(std::string_view text) {

@@ -16,9 +16,27 @@ struct SchemaType;
 namespace tern::ir {
 
 enum class TypeKind : uint8_t {
-  tensor, int_, float_, bool_, complex_, string, none, device, generator, number, any, function,
-  optional, list, dict, tuple, future, union_,  // of elements
-  class_, interface, enum_,                     // by qualified name
+  tensor,
+  int_,
+  float_,
+  bool_,
+  complex_,
+  string,
+  none,
+  device,
+  generator,
+  number,
+  any,
+  function,
+  optional,
+  list,
+  dict,
+  tuple,
+  future,
+  union_,  // of elements
+  class_,
+  interface,
+  enum_,  // by qualified name
 };
 
 enum class TypeStyle : uint8_t {
@@ -32,7 +50,7 @@ constexpr SymInt unknown_dim = -1;  // "*" in a tensor type
 // What is known about a tensor; nothing by default.
 struct TensorInfo {
   DType dtype = DType::undefined;
-  std::optional<Dims> sizes = {};    // entries may be unknown_dim
+  std::optional<Dims> sizes = {};  // entries may be unknown_dim
   std::optional<Dims> strides = {};
   std::optional<Device> device = {};
   std::optional<bool> requires_grad = {};
@@ -64,7 +82,8 @@ class Type {
   static const Type* class_named(Symbol name);
   static const Type* interface_named(Symbol name);
   static const Type* enum_named(Symbol name);
-  static const Type* of(const tern::Value& value);  // an empty list without an element type is a list of Tensor
+  static const Type* of(
+      const tern::Value& value);  // an empty list without an element type is a list of Tensor
   static const Type* of(const SchemaType& type);
 
   TypeKind kind() const { return kind_; }
@@ -106,8 +125,8 @@ class Type {
   const SymInt *sizes_ = nullptr, *strides_ = nullptr;
 };
 
-// Reads every style of Type::str. Symbolic dims are made in `shapes`; throws Error(value) with the column, also for a
-// symbolic dim when `shapes` is null.
+// Reads every style of Type::str. Symbolic dims are made in `shapes`; throws Error(value) with the column,
+// also for a symbolic dim when `shapes` is null.
 const Type* parse_type(std::string_view text, ShapeEnv* shapes = nullptr);
 
 }  // namespace tern::ir

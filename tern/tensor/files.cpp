@@ -108,8 +108,8 @@ Tensor load_npy(const std::string& path) {
 }
 void save_npy(const std::string& path, const Tensor& tensor) { io::write_npy(path, to_npy(rows(tensor, "save_npy"))); }
 
-NamedTensors load_npz(const std::string& path) {
-  NamedTensors tensors;
+TensorMap load_npz(const std::string& path) {
+  TensorMap tensors;
   // The archive maps the file for reading: what is written to later has to be a copy.
   for (const io::NpzEntry& entry : io::read_npz(path)) {
     io::NpyArray array = entry.array;
@@ -118,15 +118,15 @@ NamedTensors load_npz(const std::string& path) {
   }
   return tensors;
 }
-void save_npz(const std::string& path, const NamedTensors& tensors, bool compress) {
+void save_npz(const std::string& path, const TensorMap& tensors, bool compress) {
   std::vector<io::NpzEntry> entries;
   for (const auto& [key, t] : tensors) entries.push_back({key, to_npy(rows(t, "save_npz"))});
   io::write_npz(path, entries, compress);
 }
 
-NamedTensors load_safetensors(const std::string& path, std::map<std::string, std::string>* metadata) {
+TensorMap load_safetensors(const std::string& path, std::map<std::string, std::string>* metadata) {
   io::SafeTensors content = io::parse_safetensors(io::map_file(path, io::MapMode::copy_on_write), path);
-  NamedTensors tensors;
+  TensorMap tensors;
   for (const io::SafeTensor& entry : content.tensors) {
     const SafeType* type = std::find_if(std::begin(safe_types), std::end(safe_types), [&](const SafeType& t) { return entry.dtype == t.name; });
     if (type == std::end(safe_types))
@@ -139,7 +139,7 @@ NamedTensors load_safetensors(const std::string& path, std::map<std::string, std
   return tensors;
 }
 
-void save_safetensors(const std::string& path, const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+void save_safetensors(const std::string& path, const TensorMap& tensors, const std::map<std::string, std::string>& metadata) {
   io::SafeTensors content;
   std::vector<Tensor> kept;
   for (const auto& [key, t] : tensors) {
@@ -158,13 +158,13 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors, cons
   io::write_safetensors(path, content);
 }
 
-NamedTensors load_tensors(const std::string& path) {
+TensorMap load_tensors(const std::string& path) {
   if (ends_with(path, ".npy")) return {{"", load_npy(path)}};
   if (ends_with(path, ".npz")) return load_npz(path);
   if (ends_with(path, ".safetensors")) return load_safetensors(path);
   failf(ErrorKind::value, "load_tensors: {}: the name should end in .npy, .npz or .safetensors", path);
 }
-void save_tensors(const std::string& path, const NamedTensors& tensors) {
+void save_tensors(const std::string& path, const TensorMap& tensors) {
   if (ends_with(path, ".npz")) return save_npz(path, tensors);
   if (ends_with(path, ".safetensors")) return save_safetensors(path, tensors);
   if (ends_with(path, ".npy")) {

@@ -7,7 +7,9 @@
 
 namespace tern {
 
+namespace autograd {
 std::string grad_fn_name(const Tensor& t);  // autograd/autograd.h; empty for a leaf
+}
 
 namespace {
 
@@ -183,7 +185,7 @@ std::string Tensor::str() const {
     if (!plain) suffixes.push_back(dtype_text);
     text = Printer(*this).text(0, 0, prefix.size());
   }
-  if (std::string node = requires_grad() ? grad_fn_name(*this) : std::string(); !node.empty()) suffixes.push_back("grad_fn=<" + node + ">");
+  if (std::string node = requires_grad() ? autograd::grad_fn_name(*this) : std::string(); !node.empty()) suffixes.push_back("grad_fn=<" + node + ">");
   else if (requires_grad()) suffixes.push_back("requires_grad=True");
 
   std::string result = prefix + text;

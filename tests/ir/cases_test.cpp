@@ -30,7 +30,8 @@ std::string run_case(const std::string& input, const std::string& pipeline) {
     if (step == "fx_code") return fx_code(*graph);
     if (step == "fx_graph") return fx_graph(*graph);
     PassOptions options;
-    if (size_t minus = step.find(" -"); minus != std::string::npos) {  // "peephole -mul_one": a rule switched off
+    if (size_t minus = step.find(" -");
+        minus != std::string::npos) {  // "peephole -mul_one": a rule switched off
       options.off.push_back(step.substr(minus + 2));
       step = step.substr(0, minus);
     }

@@ -109,19 +109,24 @@ TEST(IrGraph, order_holds_after_moves) {
 TEST(IrGraph, missing_arguments_are_named) {
   Graph g;
   Value& x = g.add_input(Type::tensor(), "x");
-  EXPECT_THAT(message_of([&] { g.call("aten::add.Tensor", {{x}}); }), HasSubstr("missing value for argument 'other'"));
-  EXPECT_THAT(message_of([&] { g.call("aten::add.Tensor", {{x, x, 1, 2}}); }), HasSubstr("takes 3 arguments but 4"));
+  EXPECT_THAT(message_of([&] { g.call("aten::add.Tensor", {{x}}); }),
+              HasSubstr("missing value for argument 'other'"));
+  EXPECT_THAT(message_of([&] {
+                g.call("aten::add.Tensor", {{x, x, 1, 2}});
+              }),
+              HasSubstr("takes 3 arguments but 4"));
 }
 
 TEST(IrGraph, clone_is_equal_and_apart) {
-  auto g = parse("graph(%x : Tensor, %c : bool):\n"
-                 "  %r : Tensor = prim::If(%c)\n"
-                 "    block0():\n"
-                 "      %a : Tensor = aten::add.Tensor(%x, 2, alpha=1) # f.py:1:2\n"
-                 "      -> (%a)\n"
-                 "    block1():\n"
-                 "      -> (%x)\n"
-                 "  return (%r)\n");
+  auto g = parse(
+      "graph(%x : Tensor, %c : bool):\n"
+      "  %r : Tensor = prim::If(%c)\n"
+      "    block0():\n"
+      "      %a : Tensor = aten::add.Tensor(%x, 2, alpha=1) # f.py:1:2\n"
+      "      -> (%a)\n"
+      "    block1():\n"
+      "      -> (%x)\n"
+      "  return (%r)\n");
   auto copy = g->clone();
   std::string text = print(*g);
   g.reset();
@@ -131,12 +136,41 @@ TEST(IrGraph, clone_is_equal_and_apart) {
 
 TEST(IrType, interned_and_parsed) {
   ShapeEnv env;
-  for (const char* text :
-       {"Tensor", "Float(2, 3)", "Float()", "FloatTensor", "Float(2, *)", "Tensor(2, 3)", "Double(2, strides=[1], requires_grad=1, device=cuda:1)",
-        "int", "float", "bool", "complex", "str", "NoneType", "Device", "Generator", "Scalar", "Any", "Function", "int[]", "int[][]",
-        "Tensor?", "Tensor?[]", "int[]?", "(Tensor, int)", "()", "Dict(str, Tensor[])", "Future[Tensor]", "Union[int, str]",
-        "__torch__.Net", "Enum<a.Color>", "Interface<a.I>", "NamedTuple<a.P>(x : Tensor, y : int?)", "Float(s0, 2*s0 + 1)",
-        "BFloat16(1)", "Tensor(requires_grad=0, device=cpu)"}) {
+  for (const char* text : {"Tensor",
+                           "Float(2, 3)",
+                           "Float()",
+                           "FloatTensor",
+                           "Float(2, *)",
+                           "Tensor(2, 3)",
+                           "Double(2, strides=[1], requires_grad=1, device=cuda:1)",
+                           "int",
+                           "float",
+                           "bool",
+                           "complex",
+                           "str",
+                           "NoneType",
+                           "Device",
+                           "Generator",
+                           "Scalar",
+                           "Any",
+                           "Function",
+                           "int[]",
+                           "int[][]",
+                           "Tensor?",
+                           "Tensor?[]",
+                           "int[]?",
+                           "(Tensor, int)",
+                           "()",
+                           "Dict(str, Tensor[])",
+                           "Future[Tensor]",
+                           "Union[int, str]",
+                           "__torch__.Net",
+                           "Enum<a.Color>",
+                           "Interface<a.I>",
+                           "NamedTuple<a.P>(x : Tensor, y : int?)",
+                           "Float(s0, 2*s0 + 1)",
+                           "BFloat16(1)",
+                           "Tensor(requires_grad=0, device=cpu)"}) {
     const Type* t = parse_type(text, &env);
     EXPECT_EQ(t->str(), text);
     EXPECT_EQ(parse_type(text, &env), t) << text;
@@ -144,16 +178,19 @@ TEST(IrType, interned_and_parsed) {
 }
 
 TEST(IrType, annotations) {
-  for (const char* text : {"List[int]", "Optional[Tensor]", "Dict[str, List[Tensor]]", "Tuple[int, Tensor]", "Tuple[()]", "number"})
+  for (const char* text : {"List[int]", "Optional[Tensor]", "Dict[str, List[Tensor]]", "Tuple[int, Tensor]",
+                           "Tuple[()]", "number"})
     EXPECT_EQ(parse_type(text)->str(TypeStyle::annotation), text);
   EXPECT_EQ(parse_type("List[Optional[int]]")->str(), "int?[]");
   EXPECT_EQ(parse_type("Optional[Optional[int]]"), parse_type("int?"));
 }
 
 TEST(IrType, bad_text_is_refused) {
-  EXPECT_THAT(message_of([] { parse_type("List[int"); }), HasSubstr("expected ']' (line 1, column 9 of the type)"));
+  EXPECT_THAT(message_of([] { parse_type("List[int"); }),
+              HasSubstr("expected ']' (line 1, column 9 of the type)"));
   EXPECT_THAT(message_of([] { parse_type("Float(s0)"); }), HasSubstr("no ShapeEnv was given"));
-  EXPECT_THAT(message_of([] { parse_type("Float(2, strides=[1, 2])"); }), HasSubstr("as many strides as sizes"));
+  EXPECT_THAT(message_of([] { parse_type("Float(2, strides=[1, 2])"); }),
+              HasSubstr("as many strides as sizes"));
   EXPECT_THAT(message_of([] { parse_type("int int"); }), HasSubstr("unexpected text after the type"));
   EXPECT_THAT(message_of([] { parse_type(std::string(5000, '(')); }), HasSubstr("nested too deeply"));
   EXPECT_THAT(message_of([] { parse_type("Float(99999999999999999999)"); }), HasSubstr("too large"));

@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<tern::Value> run_text(std::string_view text, std::vector<tern::Value> inputs, RunOptions options = {}) {
+std::vector<tern::Value> run_text(std::string_view text, std::vector<tern::Value> inputs,
+                                  RunOptions options = {}) {
   auto graph = parse(text);
   return run(*graph, inputs, options);
 }
@@ -26,19 +27,21 @@ std::string message_of_run(std::string_view text, std::vector<tern::Value> input
 }
 
 TEST(IrInterpreter, runs_operators_through_the_ladder) {
-  auto out = run_text("graph(%x : Tensor, %y : Tensor):\n"
-                      "  %a : Tensor = aten::add.Tensor(%x, %y, alpha=2)\n"
-                      "  %b : Tensor = aten::mul.Tensor(%a, 10)\n"
-                      "  return (%b, %x)\n",
-                      {tensor({1.f, 2.f}), tensor({3.f, 4.f})});
+  auto out = run_text(
+      "graph(%x : Tensor, %y : Tensor):\n"
+      "  %a : Tensor = aten::add.Tensor(%x, %y, alpha=2)\n"
+      "  %b : Tensor = aten::mul.Tensor(%a, 10)\n"
+      "  return (%b, %x)\n",
+      {tensor({1.f, 2.f}), tensor({3.f, 4.f})});
   EXPECT_EQ(out[0].tensor().data_ptr<float>()[0], 70);
   EXPECT_EQ(out[0].tensor().data_ptr<float>()[1], 100);
   EXPECT_EQ(out[1].tensor().data_ptr<float>()[1], 2);
 }
 
 TEST(IrInterpreter, a_number_stands_for_a_tensor) {
-  auto out = run_text("graph(%x : Tensor, %k : float):\n  %a : Tensor = aten::mul.Tensor(%x, %k)\n  return (%a)\n",
-                      {tensor({1.f, 2.f}), 1.5});
+  auto out =
+      run_text("graph(%x : Tensor, %k : float):\n  %a : Tensor = aten::mul.Tensor(%x, %k)\n  return (%a)\n",
+               {tensor({1.f, 2.f}), 1.5});
   EXPECT_EQ(out[0].tensor().data_ptr<float>()[1], 3);
   EXPECT_EQ(out[0].tensor().dtype(), kFloat);
 }
@@ -122,13 +125,14 @@ TEST(IrInterpreter, builtins_by_table) {
 }
 
 TEST(IrInterpreter, facts_of_tensors) {
-  auto out = run_text("graph(%x : Tensor):\n"
-                      "  %s : int[] = aten::size(%x)\n"
-                      "  %d : int = aten::dim(%x)\n"
-                      "  %t : int = prim::dtype(%x)\n"
-                      "  %v : Device = prim::device(%x)\n"
-                      "  return (%s, %d, %t, %v)\n",
-                      {make_tensor({2, 3}, kDouble)});
+  auto out = run_text(
+      "graph(%x : Tensor):\n"
+      "  %s : int[] = aten::size(%x)\n"
+      "  %d : int = aten::dim(%x)\n"
+      "  %t : int = prim::dtype(%x)\n"
+      "  %v : Device = prim::device(%x)\n"
+      "  return (%s, %d, %t, %v)\n",
+      {make_tensor({2, 3}, kDouble)});
   EXPECT_EQ(out[0].str(), "[2, 3]");
   EXPECT_EQ(out[1].to_int(), 2);
   EXPECT_EQ(out[2].to_int(), static_cast<int64_t>(kDouble));
@@ -136,19 +140,29 @@ TEST(IrInterpreter, facts_of_tensors) {
 }
 
 TEST(IrInterpreter, errors_name_node_and_line) {
-  std::string message = message_of_run("graph(%x : Tensor, %y : Tensor):\n"
-                                       "  %a : Tensor = aten::add.Tensor(%x, %y) # net.py:12:4\n"
-                                       "  return (%a)\n",
-                                       {make_tensor({2}, kFloat), make_tensor({3}, kFloat)});
-  EXPECT_THAT(message, HasSubstr("aten::add.Tensor (%a at net.py:12:4): The size of tensor a (2) must match"));
-  EXPECT_THAT(message_of_run("graph(%m : str):\n   = prim::RaiseException(%m)\n  return ()\n", {"wrong shape"}), HasSubstr("wrong shape"));
-  EXPECT_THAT(message_of_run("graph():\n  %r : int = aten::floordiv(1, 0)\n  return (%r)\n", {}), HasSubstr("aten::floordiv (%r)"));
-  EXPECT_THAT(message_of_run("graph():\n  %r : int = aten::__getitem__([1], 1)\n  return (%r)\n", {}), HasSubstr("list index out of range"));
-  EXPECT_THAT(message_of_run("graph(%x : Tensor):\n  return (%x)\n", {}), HasSubstr("takes 1 inputs (x) but 0 were given"));
-  EXPECT_THAT(message_of_run("graph(%x : Tensor):\n  %y : Tensor = my::unknown(%x)\n  return (%y)\n", {tensor({1.f})}),
+  std::string message = message_of_run(
+      "graph(%x : Tensor, %y : Tensor):\n"
+      "  %a : Tensor = aten::add.Tensor(%x, %y) # net.py:12:4\n"
+      "  return (%a)\n",
+      {make_tensor({2}, kFloat), make_tensor({3}, kFloat)});
+  EXPECT_THAT(message,
+              HasSubstr("aten::add.Tensor (%a at net.py:12:4): The size of tensor a (2) must match"));
+  EXPECT_THAT(
+      message_of_run("graph(%m : str):\n   = prim::RaiseException(%m)\n  return ()\n", {"wrong shape"}),
+      HasSubstr("wrong shape"));
+  EXPECT_THAT(message_of_run("graph():\n  %r : int = aten::floordiv(1, 0)\n  return (%r)\n", {}),
+              HasSubstr("aten::floordiv (%r)"));
+  EXPECT_THAT(message_of_run("graph():\n  %r : int = aten::__getitem__([1], 1)\n  return (%r)\n", {}),
+              HasSubstr("list index out of range"));
+  EXPECT_THAT(message_of_run("graph(%x : Tensor):\n  return (%x)\n", {}),
+              HasSubstr("takes 1 inputs (x) but 0 were given"));
+  EXPECT_THAT(message_of_run("graph(%x : Tensor):\n  %y : Tensor = my::unknown(%x)\n  return (%y)\n",
+                             {tensor({1.f})}),
               HasSubstr("the interpreter has no my::unknown (%y)"));
-  EXPECT_THAT(message_of_run("graph(%x : Any):\n  %y : Tensor = prim::GetAttr[name=\"w\"](%x)\n  return (%y)\n", {tensor({1.f})}),
-              HasSubstr("reading the attribute 'w' needs the module"));
+  EXPECT_THAT(
+      message_of_run("graph(%x : Any):\n  %y : Tensor = prim::GetAttr[name=\"w\"](%x)\n  return (%y)\n",
+                     {tensor({1.f})}),
+      HasSubstr("reading the attribute 'w' needs the module"));
 }
 
 TEST(IrInterpreter, higher_order) {
@@ -177,10 +191,13 @@ TEST(IrInterpreter, observers_see_each_node) {
   struct Notes : Observer {
     std::string seen;
     void before(const Node& n) override { seen += n.name() + "<"; }
-    void after(const Node&, Span<const tern::Value> results) override { seen += std::to_string(results.size()) + ">"; }
+    void after(const Node&, Span<const tern::Value> results) override {
+      seen += std::to_string(results.size()) + ">";
+    }
   } notes;
-  run_text("graph(%x : Tensor):\n  %a : Tensor = aten::neg(%x)\n  %b : Tensor = aten::neg(%a)\n  return (%b)\n", {tensor({1.f})},
-           {.observer = &notes});
+  run_text(
+      "graph(%x : Tensor):\n  %a : Tensor = aten::neg(%x)\n  %b : Tensor = aten::neg(%a)\n  return (%b)\n",
+      {tensor({1.f})}, {.observer = &notes});
   EXPECT_EQ(notes.seen, "a<1>b<1>");
 }
 
@@ -193,18 +210,20 @@ TEST(IrInterpreter, values_are_freed_after_their_last_use) {
       if (n.name() == "a") watched = r[0].tensor();
     }
   } counter;
-  run_text("graph(%x : Tensor):\n"
-           "  %a : Tensor = aten::neg(%x)\n"
-           "  %b : Tensor = aten::neg(%a)\n"
-           "  %c : Tensor = aten::neg(%b)\n"
-           "  return (%c)\n",
-           {tensor({1.f})}, {.observer = &counter});
+  run_text(
+      "graph(%x : Tensor):\n"
+      "  %a : Tensor = aten::neg(%x)\n"
+      "  %b : Tensor = aten::neg(%a)\n"
+      "  %c : Tensor = aten::neg(%b)\n"
+      "  return (%c)\n",
+      {tensor({1.f})}, {.observer = &counter});
   EXPECT_EQ(counter.refs, (std::vector<uint32_t>{0, 2, 1}));
 }
 
 TEST(IrInterpreter, steps_can_be_limited) {
-  auto graph = parse("graph():\n  %r : int = prim::Loop(None, True, 0)\n    block0(%i : int, %s : int):\n"
-                     "      %t : int = aten::add(%s, 1)\n      -> (True, %t)\n  return (%r)\n");
+  auto graph = parse(
+      "graph():\n  %r : int = prim::Loop(None, True, 0)\n    block0(%i : int, %s : int):\n"
+      "      %t : int = aten::add(%s, 1)\n      -> (True, %t)\n  return (%r)\n");
   EXPECT_THROW(run(*graph, {}, {.max_steps = 1000}), Error);
 }
 

@@ -1,4 +1,5 @@
 // Convolution, pooling, padding, attention: gradients, equalities with slower forms, errors.
+#include "tern/base/error.h"
 #include "tests/support/gradcheck.h"
 
 namespace tern::testing {

@@ -1,6 +1,7 @@
 // Factories: dtypes, lengths, errors.
 #include <gtest/gtest.h>
 
+#include "tern/base/error.h"
 #include "tern/ops.h"
 
 namespace tern::testing {

@@ -1,4 +1,5 @@
 // Indexing, masks, sorting.
+#include "tern/base/error.h"
 #include "tests/support/gradcheck.h"
 
 namespace tern::testing {

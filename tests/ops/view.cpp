@@ -1,4 +1,5 @@
 // Views and copies that rearrange: geometry, gradients, errors.
+#include "tern/base/error.h"
 #include "tests/support/gradcheck.h"
 
 namespace tern::testing {

@@ -56,7 +56,8 @@ void write_cases(const std::string& path, const std::vector<Case>& cases) {
   std::ofstream out(path);
   for (const Case& c : cases) {
     if (!c.name.empty()) out << "# " << c.name << "\n";
-    out << c.input << "---- " << (c.error ? "error" : "") << (c.error && !c.pipeline.empty() ? " " : "") << c.pipeline << "\n"
+    out << c.input << "---- " << (c.error ? "error" : "") << (c.error && !c.pipeline.empty() ? " " : "")
+        << c.pipeline << "\n"
         << c.expected << "====\n";
   }
 }
@@ -83,15 +84,18 @@ class TextCase : public ::testing::Test {
     bool accept = std::getenv("TERN_ACCEPT") != nullptr;
     EXPECT_EQ(failed, c.error) << "input:\n" << c.input << "gave:\n" << actual;
     if (failed != c.error) return;
-    bool same = c.error ? actual.find(trimmed(c.expected)) != std::string::npos && !trimmed(c.expected).empty()
-                        : trimmed(actual) == trimmed(c.expected);
+    bool same = c.error
+                    ? actual.find(trimmed(c.expected)) != std::string::npos && !trimmed(c.expected).empty()
+                    : trimmed(actual) == trimmed(c.expected);
     if (!same && accept) {
       c.expected = trimmed(actual) + "\n";
       write_cases(path_, cases);
       return;
     }
-    if (c.error) EXPECT_TRUE(same) << "expected in the message:\n" << c.expected << "message:\n" << actual;
-    else EXPECT_EQ(trimmed(actual), trimmed(c.expected)) << "input:\n" << c.input;
+    if (c.error)
+      EXPECT_TRUE(same) << "expected in the message:\n" << c.expected << "message:\n" << actual;
+    else
+      EXPECT_EQ(trimmed(actual), trimmed(c.expected)) << "input:\n" << c.input;
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tern/base/error.h"
 #include "tern/io/file.h"
 #include "tern/ops.h"
 
@@ -11,11 +12,11 @@ namespace {
 
 TEST(TensorFiles, round_trips_every_format) {
   io::TemporaryDir dir;
-  NamedTensors tensors{{"a", arange(6).view({2, 3})}, {"b", tensor({1.5, -2.}).to(kHalf)}, {"c", tensor(true)}, {"e", zeros({0, 2})}};
+  TensorMap tensors{{"a", arange(6).view({2, 3})}, {"b", tensor({1.5, -2.}).to(kHalf)}, {"c", tensor(true)}, {"e", zeros({0, 2})}};
   for (const char* name : {"t.npz", "t.safetensors"}) {
     SCOPED_TRACE(name);
     save_tensors(dir / name, tensors);
-    NamedTensors back = load_tensors(dir / name);
+    TensorMap back = load_tensors(dir / name);
     ASSERT_EQ(back.size(), tensors.size());
     for (const auto& [key, t] : tensors) {
       EXPECT_EQ(back[key].dtype(), t.dtype());

@@ -47,7 +47,8 @@ struct Merger {
   std::unordered_multimap<size_t, Node*> seen = {};
   bool changed = false;
 
-  // Where something is mutated, only results that cannot be are merged, and only those that do not depend on memory.
+  // Where something is mutated, only results that cannot be are merged, and only those that do not depend on
+  // memory.
   bool may_merge(const Node& n) const {
     if (!is_pure(n) || n.num_outputs() == 0) return false;
     if (!mutation) return true;
@@ -60,8 +61,10 @@ struct Merger {
         case TypeKind::string:
         case TypeKind::none:
         case TypeKind::device:
-        case TypeKind::number: return true;
-        default: return false;
+        case TypeKind::number:
+          return true;
+        default:
+          return false;
       }
     };
     for (Value* v : n.outputs())

@@ -36,7 +36,8 @@ bool constant_inputs(const Node& n, std::vector<tern::Value>& values) {
 bool small_enough(const tern::Value& v, size_t limit) {
   if (v.is_tensor()) {
     const Tensor& t = v.tensor();
-    return !t.is_fake() && !t.is_symbolic() && !t.requires_grad() && static_cast<size_t>(t.int_numel()) <= limit;
+    return !t.is_fake() && !t.is_symbolic() && !t.requires_grad() &&
+           static_cast<size_t>(t.int_numel()) <= limit;
   }
   if (v.is_list() || v.is_tuple()) {
     for (const tern::Value& item : v.items())
@@ -53,8 +54,8 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
   auto fold = [&](Node& n) {
     if (n.num_outputs() == 0 || n.is("prim::Constant") || !is_pure(n) || n.inputs().empty()) return;
     bool foldable = n.op() || n.kind().view().substr(0, 6) == "aten::" || n.is("prim::TupleIndex") ||
-                    n.is("prim::ListUnpack") || n.is("prim::TupleUnpack") || n.is("prim::min") || n.is("prim::max") ||
-                    n.is("prim::NumToTensor");
+                    n.is("prim::ListUnpack") || n.is("prim::TupleUnpack") || n.is("prim::min") ||
+                    n.is("prim::max") || n.is("prim::NumToTensor");
     std::vector<tern::Value> values;
     if (!foldable || !constant_inputs(n, values)) return;
     std::vector<tern::Value> results;
@@ -89,8 +90,10 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
     changed = true;
   };
   each_node(graph.top(), [&](Node& n) {
-    if (n.is("prim::If")) choose_branch(n);
-    else fold(n);
+    if (n.is("prim::If"))
+      choose_branch(n);
+    else
+      fold(n);
   });
   return changed;
 }
@@ -108,7 +111,9 @@ bool pool_constants(Graph& graph, const PassOptions&) {
     auto [from, to] = pool.equal_range(h);
     for (auto it = from; it != to; ++it) {
       const tern::Value* other = it->second->attribute("value");
-      if (!same_constant(other ? *other : tern::Value(), value) || it->second->output().type() != n.output().type()) continue;
+      if (!same_constant(other ? *other : tern::Value(), value) ||
+          it->second->output().type() != n.output().type())
+        continue;
       n.output().replace_all_uses_with(it->second->output());
       graph.erase(n);
       changed = true;
@@ -158,7 +163,8 @@ bool constants_to_nodes(Graph& graph, const PassOptions&) {
         continue;
       }
       std::vector<In> items;
-      for (const Operand& item : o.list()) items.push_back(item.is_constant() ? to_node(item.constant(), n) : In(item));
+      for (const Operand& item : o.list())
+        items.push_back(item.is_constant() ? to_node(item.constant(), n) : In(item));
       n.set_input(i, In::list(std::move(items)));
     }
   };

@@ -1,4 +1,5 @@
-// Lists and tuples: the two ways to write lists (operands, prim::ListConstruct nodes); tuples that only carry values.
+// Lists and tuples: the two ways to write lists (operands, prim::ListConstruct nodes); tuples that only carry
+// values.
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/ir/builtins.h"
@@ -14,7 +15,8 @@ void each_block(Block& b, F&& f) {
   f(b);
 }
 
-// A use of a list that neither keeps nor changes it: an argument of an operator, or of a builtin without effect.
+// A use of a list that neither keeps nor changes it: an argument of an operator, or of a builtin without
+// effect.
 bool reads_only(const Node& user, const Value& list) {
   if (user.op()) {
     const Schema& s = user.op()->schema();
@@ -122,7 +124,8 @@ bool lower_tuples(Graph& graph, const PassOptions&) {
         for (size_t k = 0; k < count; ++k) b->return_node().insert_input(at + k, parts[k]);
         if (!loop) continue;
         std::vector<In> params;
-        for (size_t k = 0; k < count; ++k) params.emplace_back(b->insert_param(at + 1 + k, elements[k], b->param(at).name()));
+        for (size_t k = 0; k < count; ++k)
+          params.emplace_back(b->insert_param(at + 1 + k, elements[k], b->param(at).name()));
         InsertAt here(*b->first());
         const Type* type = t;
         Value& tuple = graph.make("prim::TupleConstruct", params, {&type, 1}).output();
@@ -198,8 +201,9 @@ bool inline_calls(Graph& graph, const Function<const Graph*(const Node& call)>& 
         const Graph* callee = resolve(*n);
         if (callee) {
           if (callee->inputs().size() != n->inputs().size() || callee->outputs().size() != n->num_outputs())
-            failf("inlining %{}: the function takes {} and gives {} values, the call has {} and {}", n->name(),
-                  callee->inputs().size(), callee->outputs().size(), n->inputs().size(), n->num_outputs());
+            failf("inlining %{}: the function takes {} and gives {} values, the call has {} and {}",
+                  n->name(), callee->inputs().size(), callee->outputs().size(), n->inputs().size(),
+                  n->num_outputs());
           ValueMap map;
           for (size_t i = 0; i < n->inputs().size(); ++i) map[callee->inputs()[i]] = In(n->input(i));
           Node* before = n->prev();

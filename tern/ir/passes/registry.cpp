@@ -49,11 +49,25 @@ namespace {
 // Whether it is enough to look at the node, without its blocks.
 bool own_effect(const Node& n) {
   if (n.op()) return n.op()->is(op_impure | op_random | op_inplace | op_out) || n.op()->schema().mutates();
-  static const Symbol harmless[] = {"prim::Constant",      "prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct",
-                                    "prim::ListUnpack",    "prim::TupleUnpack",   "prim::If",             "prim::Loop",
-                                    "prim::GetAttr",       "prim::unchecked_cast", "prim::Uninitialized", "prim::isinstance",
-                                    "higher_order::cond",  "higher_order::while_loop", "higher_order::map", "higher_order::map_impl",
-                                    "higher_order::scan",  "prim::fork",          "aten::wait"};
+  static const Symbol harmless[] = {"prim::Constant",
+                                    "prim::ListConstruct",
+                                    "prim::TupleConstruct",
+                                    "prim::DictConstruct",
+                                    "prim::ListUnpack",
+                                    "prim::TupleUnpack",
+                                    "prim::If",
+                                    "prim::Loop",
+                                    "prim::GetAttr",
+                                    "prim::unchecked_cast",
+                                    "prim::Uninitialized",
+                                    "prim::isinstance",
+                                    "higher_order::cond",
+                                    "higher_order::while_loop",
+                                    "higher_order::map",
+                                    "higher_order::map_impl",
+                                    "higher_order::scan",
+                                    "prim::fork",
+                                    "aten::wait"};
   for (Symbol s : harmless)
     if (n.kind() == s) return false;
   if (!find_builtin(n.kind())) return true;
@@ -80,7 +94,8 @@ bool has_effect(const Node& n) {
 }
 
 bool is_pure(const Node& n) {
-  if (!n.blocks().empty() || n.is("prim::GetAttr") || n.is("prim::Uninitialized") || n.is("prim::fork")) return false;
+  if (!n.blocks().empty() || n.is("prim::GetAttr") || n.is("prim::Uninitialized") || n.is("prim::fork"))
+    return false;
   return !own_effect(n);
 }
 
@@ -89,7 +104,9 @@ bool has_mutation(const Graph& graph) {
     if (n.op()) return n.op()->is(op_inplace | op_out) || n.op()->schema().mutates();
     if (n.is("prim::Print") || n.is("aten::warn") || n.is("prim::RaiseException")) return false;
     std::string_view kind = n.kind().view();
-    if (kind.find("_assert") != std::string_view::npos || kind.find("sym_constrain") != std::string_view::npos) return false;
+    if (kind.find("_assert") != std::string_view::npos ||
+        kind.find("sym_constrain") != std::string_view::npos)
+      return false;
     return own_effect(n);
   });
 }
@@ -97,8 +114,10 @@ bool has_mutation(const Graph& graph) {
 bool same_constant(const tern::Value& a, const tern::Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case ValueKind::int_: return a.sym().bits() == b.sym().bits();
-    case ValueKind::float_: return std::bit_cast<int64_t>(a.to_double()) == std::bit_cast<int64_t>(b.to_double());
+    case ValueKind::int_:
+      return a.sym().bits() == b.sym().bits();
+    case ValueKind::float_:
+      return std::bit_cast<int64_t>(a.to_double()) == std::bit_cast<int64_t>(b.to_double());
     case ValueKind::list:
     case ValueKind::tuple: {
       const auto &x = a.items(), &y = b.items();
@@ -114,7 +133,8 @@ bool same_constant(const tern::Value& a, const tern::Value& b) {
         if (!same_constant(x[i].first, y[i].first) || !same_constant(x[i].second, y[i].second)) return false;
       return true;
     }
-    default: return a.equals(b);
+    default:
+      return a.equals(b);
   }
 }
 
@@ -122,16 +142,22 @@ size_t hash_constant(const tern::Value& v) {
   auto mix = [](size_t h, size_t x) { return (h ^ x) * 0x9E3779B97F4A7C15ull ^ (h >> 30); };
   size_t h = static_cast<size_t>(v.kind()) + 17;
   switch (v.kind()) {
-    case ValueKind::int_: return mix(h, static_cast<size_t>(v.sym().bits()));
-    case ValueKind::bool_: return mix(h, v.sym().bits() != 0);
-    case ValueKind::float_: return mix(h, std::bit_cast<size_t>(v.to_double()));
-    case ValueKind::string: return mix(h, std::hash<std::string>{}(v.string()));
-    case ValueKind::tensor: return mix(h, reinterpret_cast<size_t>(v.tensor().body()));
+    case ValueKind::int_:
+      return mix(h, static_cast<size_t>(v.sym().bits()));
+    case ValueKind::bool_:
+      return mix(h, v.sym().bits() != 0);
+    case ValueKind::float_:
+      return mix(h, std::bit_cast<size_t>(v.to_double()));
+    case ValueKind::string:
+      return mix(h, std::hash<std::string>{}(v.string()));
+    case ValueKind::tensor:
+      return mix(h, reinterpret_cast<size_t>(v.tensor().body()));
     case ValueKind::list:
     case ValueKind::tuple:
       for (const tern::Value& item : v.items()) h = mix(h, hash_constant(item));
       return h;
-    default: return h;
+    default:
+      return h;
   }
 }
 

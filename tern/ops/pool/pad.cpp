@@ -140,7 +140,7 @@ void kernel_replication_pad2d(const args::replication_pad2d& a, Out out) { fill_
 Shapes shape_replication_pad3d(const args::replication_pad3d& a) { return border_shape("replication_pad3d", a.self, a.padding, 3, false); }
 void kernel_replication_pad3d(const args::replication_pad3d& a, Out out) { fill_border(a.self, a.padding, 3, false, out[0]); }
 
-Tensor body_pad(const args::pad& a) {
+Tensor body_pad_(const args::pad_& a) {
   if (a.mode == "constant") {
     double value = a.value.value_or(0);
     bool whole = is_integral(a.self.dtype(), true) && value == static_cast<double>(static_cast<int64_t>(value));

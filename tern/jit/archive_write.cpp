@@ -1,0 +1,292 @@
+// Writing TorchScript archives that torch.jit.load reads.
+#include <deque>
+#include <set>
+
+#include "tern/base/format.h"
+#include "tern/io/pickle.h"
+#include "tern/io/zip.h"
+#include "tern/jit/archive.h"
+#include "tern/script/compile.h"
+#include "tern/script/signature.h"
+
+namespace tern::jit {
+namespace {
+
+using ir::Type;
+using ir::TypeKind;
+using script::ClassType;
+using script::Object;
+
+// Storages of one folder, each written once, numbered as they are met.
+struct StorageTable {
+  std::vector<Storage> list;
+  std::unordered_map<const StorageBody*, size_t> index;
+  size_t add(const Storage& s) {
+    auto [it, fresh] = index.emplace(s.get(), list.size());
+    if (fresh) list.push_back(s);
+    return it->second;
+  }
+};
+
+class Pickler {
+ public:
+  explicit Pickler(StorageTable& storages) : storages_(storages) {}
+  std::string finish() { return out_.finish(); }
+
+  void value(const tern::Value& v, const Type* type) {
+    if (type && type->is(TypeKind::optional) && !v.is_none()) type = type->element();
+    if (++depth_ > 900) fail(ErrorKind::not_supported, "save: values nested too deeply, or a value that contains itself");
+    switch (v.kind()) {
+      case ValueKind::none: out_.none(); break;
+      case ValueKind::bool_: out_.boolean(v.to_bool()); break;
+      case ValueKind::int_:
+        if (type && type->is(TypeKind::float_)) out_.real(v.to_double());
+        else out_.integer(v.to_int());
+        break;
+      case ValueKind::float_: out_.real(v.to_double()); break;
+      case ValueKind::string: out_.string(v.string()); break;
+      case ValueKind::complex_: {
+        std::complex<double> c = v.scalar().to_complex();
+        out_.global("builtins", "complex");
+        out_.real(c.real());
+        out_.real(c.imag());
+        out_.tuple(2);
+        out_.reduce();
+        break;
+      }
+      case ValueKind::device:
+        out_.global("torch", "device");
+        out_.string(v.device().str());
+        out_.tuple(1);
+        out_.reduce();
+        break;
+      case ValueKind::tensor: tensor(v.tensor()); break;
+      case ValueKind::tuple:
+        out_.mark();
+        for (size_t i = 0; i < v.items().size(); ++i)
+          value(v.items()[i], type && type->is(TypeKind::tuple) && i < type->elements().size() ? type->element(i) : nullptr);
+        out_.tuple();
+        break;
+      case ValueKind::list: list(v, type); break;
+      case ValueKind::dict: dict(v, type); break;
+      case ValueKind::object: object(v); break;
+    }
+    --depth_;
+  }
+
+ private:
+  bool again(const void* identity) {
+    auto it = memo_.find(identity);
+    if (it == memo_.end()) return false;
+    out_.get(it->second);
+    return true;
+  }
+
+  void tensor(const Tensor& t) {
+    if (t.is_fake() && !t.is_meta()) fail("save: a tensor without data cannot be written");
+    if (t.is_symbolic()) fail("save: a tensor with symbolic sizes cannot be written");
+    if (t.is_meta()) fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
+    out_.global("torch._utils", "_rebuild_tensor_v2");
+    out_.mark();
+    out_.mark();
+    out_.string("storage");
+    out_.global("torch", std::string(script_name(t.dtype())) + "Storage");
+    out_.string(std::to_string(storages_.add(t.storage())));
+    out_.string("cpu");
+    out_.integer(static_cast<int64_t>(t.storage()->bytes) / t.element_size());
+    out_.tuple();
+    out_.persistent_id();
+    out_.integer(t.offset().as_int());
+    for (Span<const SymInt> dims : {t.sizes(), t.strides()}) {
+      out_.mark();
+      for (SymInt d : dims) out_.integer(d.as_int());
+      out_.tuple();
+    }
+    out_.boolean(t.body()->requires_grad || t.requires_grad());
+    out_.global("collections", "OrderedDict");
+    out_.empty_tuple();
+    out_.reduce();
+    out_.tuple();
+    out_.reduce();
+  }
+
+  void items(const tern::Value& v, const Type* element) {
+    out_.empty_list();
+    out_.mark();
+    for (const tern::Value& item : v.items()) value(item, element);
+    out_.append_items();
+  }
+  void list(const tern::Value& v, const Type* type) {
+    if (again(v.box())) return;
+    const Type* element = type && type->is(TypeKind::list) ? type->element() : v.element_type();
+    if (!element) element = v.items().empty() ? Type::tensor() : script::plain(Type::of(v.items()[0]));
+    const char* build = element->is(TypeKind::int_) ? "build_intlist" : element->is(TypeKind::float_) ? "build_doublelist" : element->is(TypeKind::bool_) ? "build_boollist" : element->is_tensor() ? "build_tensorlist" : nullptr;
+    if (build) {
+      out_.global("torch.jit._pickle", build);
+      items(v, element);
+      out_.tuple(1);
+    } else {
+      out_.global("torch.jit._pickle", "restore_type_tag");
+      items(v, element);
+      out_.string(script::plain(Type::list(element))->str(ir::TypeStyle::annotation));
+      out_.tuple(2);
+    }
+    out_.reduce();
+    memo_[v.box()] = out_.put();
+  }
+  void dict(const tern::Value& v, const Type* type) {
+    if (again(v.box())) return;
+    auto* box = static_cast<DictBox*>(v.box());
+    const Type *key = box->key, *item = box->value;
+    if (type && type->is(TypeKind::dict)) key = type->element(0), item = type->element(1);
+    if (!key) key = v.entries().empty() ? Type::string() : script::plain(Type::of(v.entries()[0].first));
+    if (!item) item = v.entries().empty() ? Type::tensor() : script::plain(Type::of(v.entries()[0].second));
+    out_.global("torch.jit._pickle", "restore_type_tag");
+    out_.empty_dict();
+    out_.mark();
+    for (auto& [k, x] : v.entries()) {
+      value(k, key);
+      value(x, item);
+    }
+    out_.set_items();
+    out_.string(script::plain(Type::dict(key, item))->str(ir::TypeStyle::annotation));
+    out_.tuple(2);
+    out_.reduce();
+    memo_[v.box()] = out_.put();
+  }
+  void object(const tern::Value& v) {
+    Object* o = Object::of(v);
+    if (!o) fail(ErrorKind::not_supported, "save: an attribute holds something that TorchScript does not know (a generator?)");
+    if (again(v.box())) return;
+    std::string_view name = o->type->name.view();
+    size_t dot = name.rfind('.');
+    out_.global(name.substr(0, dot), name.substr(dot + 1));
+    out_.empty_tuple();
+    out_.new_object();
+    out_.empty_dict();
+    out_.mark();
+    for (const script::Attribute& a : o->type->attributes) {
+      if (a.role == script::Role::constant) continue;
+      out_.string(a.name.view());
+      value(*o->find(a.name), a.type);
+    }
+    out_.set_items();
+    out_.build();
+    memo_[v.box()] = out_.put();
+  }
+
+  StorageTable& storages_;
+  io::PickleWriter out_;
+  std::unordered_map<const void*, uint32_t> memo_;
+  int depth_ = 0;
+};
+
+// Everything the code of a module needs: classes and functions, in the order they are met.
+class Needed {
+ public:
+  explicit Needed(script::Unit& unit) : unit_(unit) {}
+  std::vector<ClassType*> classes;
+  std::vector<script::Function*> functions;
+
+  void type(const Type* t) {
+    if (!t || !types_.insert(t).second) return;
+    for (const Type* e : t->elements()) type(e);
+    if (!t->name().empty()) class_named(t->name());
+  }
+  void class_named(Symbol name) {
+    if (!names_.insert(name.str()).second) return;
+    ClassType* c = unit_.find_class(name);
+    if (!c) failf("save: the class {} is not known", name.view());
+    classes.push_back(c);
+    for (const script::Attribute& a : c->attributes) type(a.type);
+    for (size_t i = 0; i < c->methods.size(); ++i) function(*c->methods[i]);
+  }
+  void function(script::Function& f) {
+    unit_.compile(f);
+    for (const script::Argument& a : f.args()) type(a.type);
+    type(f.returns());
+    block(f.graph().top());
+  }
+
+ private:
+  void block(const ir::Block& b) {
+    for (const ir::Node& n : b) {
+      for (ir::Value* v : n.outputs()) type(v->type());
+      if (n.is("prim::CallFunction")) {
+        Symbol name(n.attribute("name")->string());
+        if (names_.insert(name.str()).second) {
+          script::Function* f = unit_.find_function(name);
+          if (!f) failf("save: the function {} is not known", name.view());
+          functions.push_back(f);
+          function(*f);
+        }
+      }
+      for (ir::Block* inner : n.blocks()) block(*inner);
+    }
+  }
+  script::Unit& unit_;
+  std::set<std::string> names_;
+  std::set<const Type*> types_;
+};
+
+}  // namespace
+
+void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name, const std::map<std::string, std::string>& extra_files) {
+  if (!module.defined()) fail(ErrorKind::value, "save: the module is empty");
+  script::Unit& unit = *Object::of(module.object())->unit;
+  std::string root(archive_name.empty() ? "archive" : archive_name);
+  root += "/";
+  Needed needed(unit);
+  needed.class_named(module.type().name);
+
+  // Code first: it collects the constants.
+  script::ConstantTable constants;
+  std::vector<std::pair<std::string, std::string>> code;  // path, text
+  auto file_of = [&](Symbol qualified) -> std::string& {
+    std::string_view name = qualified.view();
+    if (!name.starts_with("__torch__.")) failf("save: the name {} does not start with __torch__; give it one that does", name);
+    std::string path = "code/" + std::string(name.substr(0, name.rfind('.')));
+    for (char& c : path)
+      if (c == '.') c = '/';
+    path += ".py";
+    for (auto& [p, text] : code)
+      if (p == path) return text;
+    return code.emplace_back(path, "").second;
+  };
+  for (ClassType* c : needed.classes) {
+    std::string text = script::print_source(*c, constants);
+    file_of(c->name) += text;
+  }
+  for (script::Function* f : needed.functions) {
+    std::string text = script::print_source(*f, constants);
+    file_of(f->qualified()) += text;
+  }
+
+  StorageTable data, constant_data;
+  Pickler pickler(data);
+  pickler.value(module.object(), nullptr);
+  std::string data_pickle = pickler.finish();
+  Pickler constant_pickler(constant_data);
+  constant_pickler.value(tern::Value::tuple(constants.items), nullptr);
+  std::string constant_pickle = constant_pickler.finish();
+
+  io::ZipWriter zip(sink);
+  auto storages = [&](const StorageTable& table, const char* folder) {
+    for (size_t i = 0; i < table.list.size(); ++i) {
+      const Storage& s = table.list[i];
+      zip.add(root + folder + std::to_string(i), io::Bytes(static_cast<const uint8_t*>(s->data), s->bytes));
+    }
+  };
+  storages(data, "data/");
+  zip.add(root + "data.pkl", data_pickle);
+  for (auto& [path, text] : code) zip.add(root + path, text);
+  storages(constant_data, "constants/");
+  zip.add(root + "constants.pkl", constant_pickle);
+  for (auto& [name, content] : extra_files) zip.add(root + "extra/" + name, content);
+  zip.add(root + "version", std::string_view("3\n"));
+  zip.add(root + "byteorder", std::string_view("little"));
+  zip.add(root + ".data/serialization_id", fmt::format("{:020d}{:020d}", zip.combined_crc(), zip.members().size()));
+  zip.finish();
+}
+
+}  // namespace tern::jit

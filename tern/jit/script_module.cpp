@@ -1,0 +1,485 @@
+#include "tern/jit/script_module.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <unordered_set>
+
+#include "tern/base/format.h"
+#include "tern/dispatch/ladder.h"
+#include "tern/ir/verify.h"
+#include "tern/jit/archive.h"
+#include "tern/script/compile.h"
+#include "tern/script/signature.h"
+
+namespace tern::jit {
+
+using ir::Type;
+using ir::TypeKind;
+using script::Attribute;
+using script::ClassType;
+using script::Object;
+using script::Role;
+
+namespace {
+
+bool is_module(const tern::Value& v) {
+  Object* o = Object::of(v);
+  return o && o->type->is_module();
+}
+
+// Every attribute of a module and of what is inside, depth first, each module once unless `shared_too`.
+template <class F>
+void walk(const tern::Value& module, const std::string& prefix, std::unordered_set<const Box*>* seen, F&& f) {
+  if (seen && !seen->insert(module.box()).second) return;
+  Object& o = *Object::of(module);
+  f(prefix, o);
+  for (const Attribute& a : o.type->attributes) {
+    if (a.role == Role::constant) continue;
+    const tern::Value* v = o.find(a.name);
+    if (v && is_module(*v)) walk(*v, prefix.empty() ? a.name.str() : prefix + "." + a.name.str(), seen, f);
+  }
+}
+
+std::string join(const std::string& prefix, Symbol name) { return prefix.empty() ? name.str() : prefix + "." + name.str(); }
+
+NamedTensors tensors(const tern::Value& module, Role role, bool recurse) {
+  NamedTensors out;
+  std::unordered_set<const Box*> seen;
+  std::unordered_set<const TensorBody*> listed;
+  walk(module, "", &seen, [&](const std::string& prefix, Object& o) {
+    if (!recurse && &o != Object::of(module)) return;
+    for (const Attribute& a : o.type->attributes) {
+      const tern::Value* v = a.role == role ? o.find(a.name) : nullptr;
+      if (v && v->is_tensor() && listed.insert(v->tensor().body()).second) out.emplace_back(join(prefix, a.name), v->tensor());
+    }
+  });
+  return out;
+}
+
+// Objects anew; tensors by `tensor`, containers copied.
+template <class F>
+tern::Value copy_value(const tern::Value& v, std::unordered_map<const Box*, tern::Value>& done, F&& tensor) {
+  if (v.is_tensor()) return tern::Value(tensor(v.tensor()));
+  if (v.kind() < ValueKind::list) return v;
+  auto it = done.find(v.box());
+  if (it != done.end()) return it->second;
+  tern::Value out = v;
+  if (v.is_list() || v.is_tuple()) {
+    std::vector<tern::Value> items;
+    for (const tern::Value& i : v.items()) items.push_back(copy_value(i, done, tensor));
+    out = v.is_list() ? tern::Value::list(std::move(items), v.element_type()) : tern::Value::tuple(std::move(items));
+  } else if (v.is_dict()) {
+    std::vector<std::pair<tern::Value, tern::Value>> entries;
+    for (auto& [k, x] : v.entries()) entries.emplace_back(copy_value(k, done, tensor), copy_value(x, done, tensor));
+    out = tern::Value::dict(std::move(entries));
+    static_cast<DictBox*>(out.box())->key = static_cast<DictBox*>(v.box())->key;
+    static_cast<DictBox*>(out.box())->value = static_cast<DictBox*>(v.box())->value;
+  } else if (Object* o = Object::of(v)) {
+    out = Object::make(o->unit, *o->type);
+    done[v.box()] = out;
+    Object& made = *Object::of(out);
+    for (size_t i = 0; i < o->slots.size(); ++i) made.slots[i] = copy_value(o->slots[i], done, tensor);
+    return out;
+  }
+  done[v.box()] = out;
+  return out;
+}
+
+}  // namespace
+
+ScriptModule::ScriptModule(tern::Value object) : object_(std::move(object)) {
+  if (!is_module(object_)) {
+    Object* o = Object::of(object_);
+    failf(ErrorKind::type, "ScriptModule: expected a module but found {}", o ? o->type->name.str() : std::string(object_.kind_name()));
+  }
+}
+
+Object& ScriptModule::self() const {
+  Object* o = Object::of(object_);
+  if (!o) fail(ErrorKind::value, "ScriptModule: it is empty");
+  return *o;
+}
+ClassType& ScriptModule::type() const { return *self().type; }
+std::string ScriptModule::type_name() const { return type().name.str(); }
+
+script::Function& ScriptModule::method(std::string_view name) const {
+  script::Function* f = type().method(Symbol(name));
+  if (!f) {
+    std::string all;
+    for (const std::string& m : methods()) all += (all.empty() ? "" : ", ") + m;
+    failf(ErrorKind::value, "{} has no method '{}'; it has {}", type_name(), name, all.empty() ? "none" : all);
+  }
+  if (!f->compiled()) self().unit->compile(*f);
+  return *f;
+}
+bool ScriptModule::has_method(std::string_view name) const { return type().method(Symbol(name)) != nullptr; }
+std::vector<std::string> ScriptModule::methods() const {
+  std::vector<std::string> names;
+  for (const auto& m : type().methods) names.emplace_back(m->name());
+  return names;
+}
+
+tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> args, const Keywords& keywords) const {
+  script::Function& f = method(name);
+  std::vector<tern::Value> all{object_};
+  all.insert(all.end(), args.begin(), args.end());
+  return f.call(all, keywords);
+}
+
+NamedTensors ScriptModule::named_parameters(bool recurse) const { return self(), tensors(object_, Role::parameter, recurse); }
+NamedTensors ScriptModule::named_buffers(bool recurse) const { return self(), tensors(object_, Role::buffer, recurse); }
+std::vector<Tensor> ScriptModule::parameters() const {
+  std::vector<Tensor> out;
+  for (auto& [name, t] : named_parameters()) out.push_back(t);
+  return out;
+}
+std::vector<std::pair<std::string, ScriptModule>> ScriptModule::named_children() const {
+  std::vector<std::pair<std::string, ScriptModule>> out;
+  Object& o = self();
+  for (const Attribute& a : o.type->attributes) {
+    const tern::Value* v = a.role == Role::constant ? nullptr : o.find(a.name);
+    if (v && is_module(*v)) out.emplace_back(a.name.str(), ScriptModule(*v));
+  }
+  return out;
+}
+std::vector<std::pair<std::string, ScriptModule>> ScriptModule::named_modules() const {
+  std::vector<std::pair<std::string, ScriptModule>> out;
+  self();
+  std::unordered_set<const Box*> seen;
+  auto visit = [&](auto& again, const tern::Value& m, const std::string& prefix) -> void {
+    if (!seen.insert(m.box()).second) return;
+    ScriptModule module(m);
+    out.emplace_back(prefix, module);
+    for (auto& [name, child] : module.named_children()) again(again, child.object(), prefix.empty() ? name : prefix + "." + name);
+  };
+  visit(visit, object_, "");
+  return out;
+}
+
+bool ScriptModule::has_attr(std::string_view path) const {
+  size_t dot = path.find('.');
+  const tern::Value* v = self().find(Symbol(path.substr(0, dot)));
+  if (!v || dot == std::string_view::npos) return v != nullptr;
+  return is_module(*v) && ScriptModule(*v).has_attr(path.substr(dot + 1));
+}
+tern::Value ScriptModule::attr(std::string_view path) const {
+  size_t dot = path.find('.');
+  tern::Value v = self().get(Symbol(path.substr(0, dot)));
+  return dot == std::string_view::npos ? v : ScriptModule(v).attr(path.substr(dot + 1));
+}
+void ScriptModule::set_attr(std::string_view path, tern::Value value) const {
+  size_t dot = path.find('.');
+  Symbol name(path.substr(0, dot));
+  if (dot != std::string_view::npos) return ScriptModule(self().get(name)).set_attr(path.substr(dot + 1), std::move(value));
+  const Attribute* a = type().find(name);
+  if (a && a->role != Role::constant && !script::is_instance(value, *a->type))
+    failf(ErrorKind::type, "{}.{} has type {}; a {} cannot be put there", type_name(), name.view(), a->type->str(ir::TypeStyle::annotation), value.kind_name());
+  self().set(name, std::move(value));
+}
+ScriptModule ScriptModule::submodule(std::string_view path) const { return path.empty() ? *this : ScriptModule(attr(path)); }
+
+NamedTensors ScriptModule::state_dict() const {
+  NamedTensors out;
+  self();
+  walk(object_, "", nullptr, [&](const std::string& prefix, Object& o) {
+    for (Role role : {Role::parameter, Role::buffer})
+      for (const Attribute& a : o.type->attributes)
+        if (const tern::Value* v = a.role == role ? o.find(a.name) : nullptr; v && v->is_tensor()) out.emplace_back(join(prefix, a.name), v->tensor());
+  });
+  return out;
+}
+
+void ScriptModule::load_state_dict(const NamedTensors& state, bool strict) const {
+  std::map<std::string, Tensor> given;
+  for (auto& [name, t] : state) given[name] = t;
+  std::string problems;
+  NamedTensors mine = state_dict();
+  for (auto& [name, t] : mine) {
+    auto it = given.find(name);
+    if (it == given.end()) {
+      if (strict) problems += fmt::format("\n  missing: {}", name);
+    } else {
+      if (it->second.sizes().vec() != t.sizes().vec()) problems += fmt::format("\n  {} has size {} here but {} in the state", name, str(t.sizes()), str(it->second.sizes()));
+    }
+  }
+  std::set<std::string> names;
+  for (auto& [name, t] : mine) names.insert(name);
+  if (strict)
+    for (auto& [name, t] : given)
+      if (!names.count(name)) problems += fmt::format("\n  unexpected: {}", name);
+  if (!problems.empty()) failf(ErrorKind::value, "load_state_dict: the state does not fit {}:{}", type_name(), problems);
+  NoGrad no_grad;
+  for (auto& [name, t] : mine)
+    if (auto it = given.find(name); it != given.end()) t.copy_(it->second);
+}
+
+namespace {
+
+template <class F>
+void replace_tensors(const tern::Value& module, F&& f) {
+  std::unordered_set<const Box*> seen;
+  std::unordered_map<const TensorBody*, Tensor> done;  // what is shared stays shared
+  std::vector<Tensor> kept;
+  NoGrad no_grad;
+  walk(module, "", &seen, [&](const std::string&, Object& o) {
+    for (const Attribute& a : o.type->attributes) {
+      if (a.role != Role::parameter && a.role != Role::buffer) continue;
+      const tern::Value* v = o.find(a.name);
+      if (!v || !v->is_tensor()) continue;
+      Tensor old = v->tensor();
+      kept.push_back(old);
+      auto [it, fresh] = done.try_emplace(old.body());
+      if (fresh) {
+        it->second = f(old);
+        if (!it->second.is_same(old)) {
+          it->second.body()->is_parameter = a.role == Role::parameter;
+          if (old->requires_grad) it->second.requires_grad_(true);
+        }
+      }
+      o.set(a.name, tern::Value(it->second));
+    }
+  });
+}
+
+}  // namespace
+
+const ScriptModule& ScriptModule::to(DType dtype) const {
+  if (!is_floating(dtype) && !tern::is_complex(dtype)) fail(ErrorKind::type, "to: modules have floating-point or complex types only");
+  self();
+  replace_tensors(object_, [&](const Tensor& t) { return t.is_floating_point() || t.is_complex() ? t.to(dtype) : t; });
+  return *this;
+}
+const ScriptModule& ScriptModule::to(Device device) const {
+  self();
+  replace_tensors(object_, [&](const Tensor& t) { return t.to(device); });
+  return *this;
+}
+const ScriptModule& ScriptModule::train(bool on) const {
+  self();
+  std::unordered_set<const Box*> seen;
+  walk(object_, "", &seen, [&](const std::string&, Object& o) {
+    if (o.type->slot("training") >= 0) o.set("training", tern::Value(on));
+  });
+  return *this;
+}
+bool ScriptModule::is_training() const {
+  const tern::Value* v = self().find("training");
+  return v && v->is_bool() && v->to_bool();
+}
+
+const ir::Graph& ScriptModule::graph(std::string_view name) const { return method(name).graph(); }
+std::string ScriptModule::code(std::string_view name) const {
+  script::ConstantTable constants;
+  return script::print_source(method(name), constants);
+}
+
+namespace {
+
+// Calls are replaced until none is left that can be; a function that calls itself stays a call.
+void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit, std::vector<const script::Function*>& active) {
+  for (ir::Node& node : block) {
+    for (ir::Block* b : node.blocks()) inline_calls(graph, *b, unit, active);
+    script::Function* f = nullptr;
+    if (node.is("prim::CallMethod") && node.input(0).is_value() && node.input(0).value().type()->is(TypeKind::class_)) {
+      ClassType* c = unit.find_class(node.input(0).value().type()->name());
+      f = c ? c->method(Symbol(node.attribute("name")->string())) : nullptr;
+    } else if (node.is("prim::CallFunction")) {
+      f = unit.find_function(Symbol(node.attribute("name")->string()));
+    }
+    if (!f) continue;
+    if (std::find(active.begin(), active.end(), f) != active.end()) continue;
+    unit.compile(*f);
+    active.push_back(f);
+    std::unique_ptr<ir::Graph> body = f->graph().clone();
+    inline_calls(*body, body->top(), unit, active);
+    active.pop_back();
+    ir::ValueMap map;
+    for (size_t i = 0; i < body->inputs().size(); ++i) map.emplace(body->inputs()[i], ir::In(node.input(i)));
+    std::vector<ir::In> results;
+    {
+      ir::InsertAt here(node);
+      results = graph.inline_block(body->top(), map);
+      if (node.num_outputs() == 1 && results.size() > 1) {
+        const Type* types[] = {node.output().type()};
+        results = {ir::In(graph.make("prim::TupleConstruct", results, types).output())};
+      }
+    }
+    for (size_t i = 0; i < node.num_outputs() && i < results.size(); ++i) graph.replace_all_uses(node.output(i), results[i]);
+    graph.erase(node);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {
+  script::Function& f = method(name);
+  std::unique_ptr<ir::Graph> g = f.graph().clone();
+  std::vector<const script::Function*> active{&f};
+  inline_calls(*g, g->top(), *self().unit, active);
+  return g;
+}
+
+void ScriptModule::save(const std::string& path, const std::map<std::string, std::string>& extra_files) const {
+  io::FileWriter out(path);
+  std::string name = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
+  jit::save(*this, out, name.substr(0, name.rfind('.')), extra_files);
+  out.commit();
+}
+std::vector<uint8_t> ScriptModule::save_bytes(const std::map<std::string, std::string>& extra_files) const {
+  io::MemoryWriter out;
+  jit::save(*this, out, "archive", extra_files);
+  return out.take();
+}
+
+ScriptModule ScriptModule::copy() const {
+  self();
+  std::unordered_map<const Box*, tern::Value> done;
+  return ScriptModule(copy_value(object_, done, [](const Tensor& t) { return t; }));
+}
+
+ScriptModule ScriptModule::deepcopy() const {
+  self();
+  std::unordered_map<const Box*, tern::Value> done;
+  std::unordered_map<const TensorBody*, Tensor> made;
+  std::unordered_map<const StorageBody*, Storage> storages;
+  return ScriptModule(copy_value(object_, done, [&](const Tensor& t) {
+    auto [it, fresh] = made.try_emplace(t.body());
+    if (!fresh) return it->second;
+    if (t.is_fake()) return it->second = t.shallow_copy();
+    auto [s, first] = storages.try_emplace(t.storage().get());
+    if (first) {
+      s->second = Storage::allocate(t.storage()->bytes);
+      if (t.storage()->bytes) std::memcpy(s->second->data, t.storage()->data, t.storage()->bytes);
+    }
+    Tensor c = make_view_of(s->second, t.sizes(), t.strides(), t.offset(), t.dtype());
+    c.body()->is_parameter = t->is_parameter;
+    if (t->requires_grad) c.requires_grad_(true);
+    return it->second = c;
+  }));
+}
+
+// ---- making ----
+
+namespace {
+
+// Types of what is read from self, from the outside in.
+void fill_types(script::Unit& unit, ir::Block& block) {
+  for (ir::Node& n : block) {
+    if (n.is("prim::GetAttr") && n.input(0).is_value()) {
+      const Type* t = n.input(0).value().type();
+      ClassType* c = t->is(TypeKind::class_) ? unit.find_class(t->name()) : nullptr;
+      const tern::Value* name = n.attribute("name");
+      const Attribute* a = c && name ? c->find(Symbol(name->string())) : nullptr;
+      if (!a) failf(ErrorKind::value, "make_module: the graph reads '{}' of {}, which has no such attribute", name ? name->string() : "?", t->str(ir::TypeStyle::annotation));
+      bool narrower = a->type->is_tensor() && n.output().type() && n.output().type()->is_tensor();
+      if (!narrower) n.output().set_type(a->type);
+    }
+    for (ir::Block* b : n.blocks()) fill_types(unit, *b);
+  }
+}
+
+tern::Value build(const std::shared_ptr<ModuleTree>& tree, const std::shared_ptr<script::Unit>& unit, std::unordered_map<const ModuleTree*, tern::Value>& done) {
+  auto it = done.find(tree.get());
+  if (it != done.end()) return it->second;
+  auto made = std::make_unique<ClassType>();
+  std::string wanted = tree->type_name.empty() ? "Module" : tree->type_name;
+  made->name = unit->unique_class_name(wanted.starts_with("__torch__.") ? wanted : "__torch__." + wanted);
+  made->kind = script::ClassKind::module;
+  ClassType& type = unit->add_class(std::move(made));
+  std::vector<std::pair<Symbol, tern::Value>> values;
+  auto add = [&](const std::string& name, tern::Value v, Role role, const Type* t) {
+    if (!t) {
+      Object* o = Object::of(v);
+      t = o ? o->type->type() : script::plain(Type::of(v));
+    }
+    type.add({Symbol(name), t, role, role == Role::constant ? v : tern::Value()});
+    if (role != Role::constant) values.emplace_back(Symbol(name), std::move(v));
+  };
+  for (const ModuleTree::Member& m : tree->members) add(m.name, m.value, m.role, m.type);
+  if (!type.find("training")) add("training", tern::Value(tree->training), Role::attribute, Type::boolean());
+  for (auto& [name, child] : tree->children) add(name, build(child, unit, done), Role::attribute, nullptr);
+  tern::Value object = Object::make(unit, type);
+  for (auto& [name, v] : values) Object::of(object)->set(name, v);
+  done[tree.get()] = object;
+  for (ModuleTree::Method& m : tree->methods) {
+    ir::Graph& g = *m.graph;
+    if (g.inputs().empty()) fail(ErrorKind::value, "make_module: the graph of a method takes self first");
+    g.inputs()[0]->set_type(type.type());
+    fill_types(*unit, g.top());
+    std::vector<script::Argument> args;
+    for (size_t i = 0; i < g.inputs().size(); ++i) {
+      ir::Value& v = *g.inputs()[i];
+      script::Argument a;
+      a.name = i == 0 ? std::string("self") : v.name();
+      a.type = i == 0 ? type.type() : script::plain(v.type());
+      size_t from_end = g.inputs().size() - i;
+      if (i > 0 && from_end <= m.defaults.size()) a.default_value = m.defaults[m.defaults.size() - from_end];
+      args.push_back(std::move(a));
+    }
+    std::vector<const Type*> types;
+    for (const ir::Operand& o : g.outputs()) types.push_back(script::plain(o.type()));
+    const Type* returns = types.empty() ? Type::none() : types.size() == 1 ? types[0] : Type::tuple(types);
+    ir::verify(g);
+    auto f = std::make_unique<script::Function>(Symbol(type.name.str() + "." + m.name), &type);
+    f->set(std::move(m.graph), std::move(args), returns);
+    type.add_method(std::move(f));
+  }
+  return object;
+}
+
+}  // namespace
+
+ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree) {
+  std::shared_ptr<script::Unit> unit = script::Unit::make();
+  std::unordered_map<const ModuleTree*, tern::Value> done;
+  return ScriptModule(build(tree, unit, done));
+}
+
+ScriptModule make_module(std::string_view type_name, const ir::Graph& graph, const std::vector<StateInput>& state, bool training) {
+  auto root = std::make_shared<ModuleTree>();
+  root->type_name = type_name;
+  root->training = training;
+  auto made = std::make_unique<ir::Graph>();
+  made->shapes = graph.shapes;
+  ir::ValueMap map;
+  ir::Value& self = made->add_input(Type::any(), "self");
+  std::map<size_t, const StateInput*> by_input;
+  for (const StateInput& s : state) {
+    if (s.input >= graph.inputs().size()) failf(ErrorKind::index, "make_module: '{}' is for input {}, but the graph has {}", s.path, s.input, graph.inputs().size());
+    if (!by_input.emplace(s.input, &s).second) failf(ErrorKind::value, "make_module: input {} is given twice", s.input);
+  }
+  for (size_t i = 0; i < graph.inputs().size(); ++i)
+    if (!by_input.count(i)) map.emplace(graph.inputs()[i], ir::In(made->add_input(graph.inputs()[i]->type(), graph.inputs()[i]->name())));
+  std::map<std::string, ir::Value*> modules{{"", &self}};
+  std::map<std::string, std::shared_ptr<ModuleTree>> trees{{"", root}};
+  auto read = [&](ir::Value& from, std::string_view name, const Type* type) -> ir::Value& {
+    ir::In inputs[] = {ir::In(from)};
+    const Type* types[] = {type};
+    ir::Node& n = made->make("prim::GetAttr", inputs, types, name);
+    n.set_attribute("name", tern::Value(name));
+    return n.output();
+  };
+  for (auto& [input, s] : by_input) {
+    std::string path;
+    std::string_view rest = s->path;
+    for (size_t dot; (dot = rest.find('.')) != std::string_view::npos; rest = rest.substr(dot + 1)) {
+      std::string child(rest.substr(0, dot)), parent = path;
+      path = path.empty() ? child : path + "." + child;
+      if (modules.count(path)) continue;
+      auto t = std::make_shared<ModuleTree>();
+      t->type_name = "Module";
+      t->training = training;
+      trees[parent]->children.emplace_back(child, t);
+      trees[path] = t;
+      modules[path] = &read(*modules[parent], child, Type::any());
+    }
+    trees[path]->members.push_back({std::string(rest), tern::Value(s->tensor), s->role, Type::tensor()});
+    map.emplace(graph.inputs()[input], ir::In(read(*modules[path], rest, Type::tensor())));
+  }
+  for (const ir::In& out : made->inline_block(graph.top(), map)) made->add_output(out);
+  root->methods.push_back({"forward", std::move(made)});
+  return make_module(root);
+}
+
+}  // namespace tern::jit

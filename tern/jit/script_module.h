@@ -1,0 +1,102 @@
+// ScriptModule: a module of TorchScript, compiled from source, recorded by trace or read from a .pt file. A cheap handle to
+// an object: copies share it.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tern/script/unit.h"
+
+namespace tern::jit {
+
+using Keywords = std::vector<std::pair<Symbol, tern::Value>>;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+class ScriptModule {
+ public:
+  ScriptModule() = default;
+  explicit ScriptModule(tern::Value object);  // throws TypeError unless it is a module
+
+  bool defined() const { return !object_.is_none(); }
+  const tern::Value& object() const { return object_; }
+  script::ClassType& type() const;
+  std::string type_name() const;  // "__torch__.Net"
+
+  // Running. Throws TypeError that names the argument, or what the graph raises.
+  tern::Value call(std::string_view method, Span<const tern::Value> args, const Keywords& keywords = {}) const;
+  tern::Value forward(Span<const tern::Value> args, const Keywords& keywords = {}) const { return call("forward", args, keywords); }
+  tern::Value operator()(Span<const tern::Value> args, const Keywords& keywords = {}) const { return forward(args, keywords); }
+  bool has_method(std::string_view name) const;
+  std::vector<std::string> methods() const;
+
+  // What it holds. Dotted names reach into submodules; shared tensors and modules are listed once.
+  NamedTensors named_parameters(bool recurse = true) const;
+  NamedTensors named_buffers(bool recurse = true) const;
+  std::vector<std::pair<std::string, ScriptModule>> named_children() const;
+  std::vector<std::pair<std::string, ScriptModule>> named_modules() const;  // itself first, under ""
+  std::vector<Tensor> parameters() const;
+  bool has_attr(std::string_view path) const;
+  tern::Value attr(std::string_view path) const;
+  void set_attr(std::string_view path, tern::Value value) const;
+  ScriptModule submodule(std::string_view path) const;
+  NamedTensors state_dict() const;  // parameters and buffers, shared ones under each of their names
+  // Copies into the tensors that are there. Throws with all missing, unexpected and wrongly sized names.
+  void load_state_dict(const NamedTensors& state, bool strict = true) const;
+
+  const ScriptModule& to(DType dtype) const;  // floating-point parameters and buffers
+  const ScriptModule& to(Device device) const;
+  const ScriptModule& train(bool on = true) const;
+  const ScriptModule& eval() const { return train(false); }
+  bool is_training() const;
+
+  const ir::Graph& graph(std::string_view method = "forward") const;
+  // With every method and function call replaced by its body.
+  std::unique_ptr<ir::Graph> inlined_graph(std::string_view method = "forward") const;
+  std::string code(std::string_view method = "forward") const;
+
+  void save(const std::string& path, const std::map<std::string, std::string>& extra_files = {}) const;
+  std::vector<uint8_t> save_bytes(const std::map<std::string, std::string>& extra_files = {}) const;
+
+  ScriptModule copy() const;      // new objects, the same tensors
+  ScriptModule deepcopy() const;  // new tensors; what was shared stays shared
+
+ private:
+  script::Object& self() const;
+  script::Function& method(std::string_view name) const;
+  tern::Value object_;
+};
+
+// What a module is made from.
+struct ModuleTree {
+  struct Member {
+    std::string name;
+    tern::Value value;
+    script::Role role = script::Role::attribute;
+    const ir::Type* type = nullptr;  // by default the value's
+  };
+  struct Method {
+    std::string name;
+    std::unique_ptr<ir::Graph> graph;          // inputs: self, then the arguments; GetAttr on self; any number of outputs
+    std::vector<tern::Value> defaults = {};    // of the last arguments
+  };
+  std::string type_name;  // "Net" or "torch.nn.modules.linear.Linear"; "__torch__." is put in front, a taken name is mangled
+  std::vector<Member> members;
+  std::vector<std::pair<std::string, std::shared_ptr<ModuleTree>>> children;  // the same tree twice is the same module
+  std::vector<Method> methods;
+  bool training = true;
+};
+// Types of self, of submodules and of attributes in the graphs are filled in. Throws when a graph reads what is not there.
+ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree);
+
+// From a graph without self: `state` says which inputs are parameters and buffers, by input index, with dotted names. The
+// other inputs stay arguments.
+struct StateInput {
+  size_t input;
+  std::string path;
+  Tensor tensor;
+  script::Role role = script::Role::parameter;
+};
+ScriptModule make_module(std::string_view type_name, const ir::Graph& graph, const std::vector<StateInput>& state, bool training = false);
+
+}  // namespace tern::jit

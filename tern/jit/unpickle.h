@@ -1,0 +1,42 @@
+// Pickled values of PyTorch → Values: tensors over shared storages, containers, objects of a Unit. Internal to this room.
+#pragma once
+#include <unordered_map>
+
+#include "tern/base/function.h"
+#include "tern/io/pickle.h"
+#include "tern/jit/script_module.h"
+
+namespace tern::jit {
+
+// The bytes of a storage by its key ("0"); `bytes` is what the pickle says it needs.
+using StorageReader = tern::Function<io::Blob(std::string_view key, uint64_t bytes)>;
+
+class Unpickler {
+ public:
+  Unpickler(std::string label, StorageReader storages, std::shared_ptr<script::Unit> unit = nullptr)
+      : label_(std::move(label)), storages_(std::move(storages)), unit_(std::move(unit)) {}
+
+  tern::Value read(const io::Pickle& p);
+
+ private:
+  [[noreturn]] void bad(std::string_view what) const;
+  tern::Value make(const io::Pickle& p);
+  tern::Value object(const io::Pickle& p);
+  tern::Value instance(const io::Pickle& p, std::string_view class_name);
+  tern::Value tensor(const io::Pickle& storage, const io::Pickle& offset, const io::Pickle& size, const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype);
+  tern::Value dict(const io::Pickle& p);
+  Storage storage(const io::Pickle& p, DType& dtype);
+  Dims dims(const io::Pickle& p);
+
+  std::string label_;
+  StorageReader storages_;
+  std::shared_ptr<script::Unit> unit_;
+  std::unordered_map<uint32_t, tern::Value> memo_;
+  std::unordered_map<std::string, std::pair<Storage, std::string>> by_key_;  // storage, location
+  int depth_ = 0;
+};
+
+// Element types of lists and dicts from what the class says about the attribute.
+void apply_type(const tern::Value& value, const ir::Type& type);
+
+}  // namespace tern::jit
