@@ -305,7 +305,7 @@ TEST(Script, errors_say_what_is_wrong) {
            {"def f():\n  break\n", "'break' outside of a loop"},
            {"def f(*args):\n  pass\n", "*args"},
            {"def f(x: int):\n    y = 1\n  return y\n", "unindent does not match"},
-           {"def f(x: int:\n  return x\n", "expected"},
+           {"def f(x: int] -> int:\n  return x\n", "expected ','"},
            {"def f():\n  return [1, 'a']\n", "the elements of a list must have one type"},
            {"def f():\n  return (1, 2)[5]\n", "tuple index 5 out of range"},
            {"def f():\n  x = 'abc\n  return x\n", "a string that is never closed"},
