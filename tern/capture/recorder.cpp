@@ -226,6 +226,13 @@ struct Concrete {
 }  // namespace
 
 void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
+  // The number in a tensor: under export a symbol.
+  std::string_view text = op.text;
+  if (text.starts_with("item(") || text.starts_with("_local_scalar_dense("))
+    if (std::optional<Scalar> number = item(args[0].tensor(), thread_state.loc)) {
+      results[0] = tern::Value(*number);
+      return;
+    }
   // A call on numbers alone that nothing recorded needs (a factory's size) is recorded too: it is the user's call.
   const Op& recorded = force_outplace && op.is(op_inplace) && op.functional ? *op.functional : op;
   ir::Node& node = record(recorded, args);
