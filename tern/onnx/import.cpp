@@ -20,7 +20,7 @@ class Importer {
  public:
   explicit Importer(const Model& model)
       : model_(model), graph_(std::make_unique<ir::Graph>()), recorder_(*graph_, rung_record) {
-    graph_->shapes = recorder_.shapes = std::make_shared<ShapeEnv>();
+    graph_->shapes = recorder_.shapes = env_ = std::make_shared<ShapeEnv>();
     graph_->name = model.graph.name;
     for (const FunctionProto& f : model.functions) functions_.emplace(f.domain + "::" + f.name, &f);
   }
@@ -29,7 +29,9 @@ class Importer {
   void import_if(Importing& n);
   void import_loop(Importing& n);
   Tensor materialise(Item& item);
-  ShapeEnv& shapes() { return *graph_->shapes; }
+  ShapeEnv& shapes() { return *env_; }
+  // Types of the values that were reached; what cannot be imported ends the walk.
+  std::unordered_map<std::string, TypeProto> types();
 
  private:
   static constexpr int64_t inline_limit = 16;  // elements; smaller initializers become constants in the graph
@@ -44,8 +46,10 @@ class Importer {
   std::vector<Item> run_graph(const GraphProto& g, std::vector<Item> inputs);
   ir::In operand(Item& item);
   Item merged(const Item& a, const Item& b, ir::Value& v);
+  void note_type(const std::string& name, const Item& item);
 
   const Model& model_;
+  std::shared_ptr<ShapeEnv> env_;
   std::unique_ptr<ir::Graph> graph_;
   capture::Recorder recorder_;
   std::unordered_map<std::string, const FunctionProto*> functions_;
@@ -54,9 +58,27 @@ class Importer {
   Imported result_;
   int depth_ = 0;
   int64_t hint_ = 7;
+  std::unordered_map<std::string, TypeProto>* types_ = nullptr;
 };
 
 Imported import_model(const Model& model) { return Importer(model).run(); }
+
+void infer_shapes(Model& model) {
+  std::unordered_map<std::string, TypeProto> types = Importer(model).types();
+  auto fill = [&](ValueInfo& v) {
+    auto it = types.find(v.name);
+    if (it == types.end()) return;
+    if (v.type.kind == TypeProto::Kind::none) v.type = it->second;
+    if (v.type.kind == TypeProto::Kind::tensor && !v.type.shape) v.type.shape = it->second.shape;
+    if (v.type.kind == TypeProto::Kind::tensor && v.type.elem_type == DataType::undefined) v.type.elem_type = it->second.elem_type;
+    types.erase(it);
+  };
+  for (ValueInfo& v : model.graph.outputs) fill(v);
+  for (ValueInfo& v : model.graph.values) fill(v);
+  for (const NodeProto& n : model.graph.nodes)
+    for (const std::string& name : n.outputs)
+      if (auto it = types.find(name); it != types.end()) model.graph.values.push_back({name, std::move(it->second)});
+}
 
 std::vector<tern::Value> Imported::run(Span<const tern::Value> inputs) const {
   std::vector<tern::Value> all(inputs.begin(), inputs.end());
@@ -124,6 +146,39 @@ Imported Importer::run() {
     }
   result_.graph = std::move(graph_);
   return std::move(result_);
+}
+
+void Importer::note_type(const std::string& name, const Item& item) {
+  if (item.sequence) return;
+  if (!item.tensor.defined()) {
+    std::vector<Dimension> shape;
+    if (!item.scalar) shape.push_back({static_cast<int64_t>(item.ints->size()), {}});
+    types_->emplace(name, TypeProto::tensor(DataType::int64, shape));
+    return;
+  }
+  std::vector<Dimension> shape;
+  for (SymInt s : item.tensor.sizes()) {
+    Dimension d;
+    SymInt simple = s.is_int() ? s : shapes().simplify(s);
+    if (simple.is_int()) d.value = simple.as_int();
+    else if (!shapes().is_unbacked(simple)) {
+      for (const auto& [param, symbol] : params_)
+        if (symbol.bits() == simple.bits()) d.param = param;
+    }
+    shape.push_back(std::move(d));
+  }
+  types_->emplace(name, TypeProto::tensor(data_type_of(item.tensor.dtype()), std::move(shape)));
+}
+
+std::unordered_map<std::string, TypeProto> Importer::types() {
+  std::unordered_map<std::string, TypeProto> found;
+  types_ = &found;
+  try {
+    run();
+  } catch (const Error& e) {
+    if (e.kind() == ErrorKind::file || e.kind() == ErrorKind::internal) throw;
+  }
+  return found;
 }
 
 SymInt Importer::dim(const Dimension& d, const std::string& input, size_t i) {
@@ -226,6 +281,7 @@ void Importer::import_node(const NodeProto& node, Names& names, int64_t opset) {
     if (ir::Value* v = item.tensor.defined() ? recorder_.find(item.tensor) : nullptr;
         v && v->node() && !graph_->find(node.outputs[k]))
       graph_->rename(*v, node.outputs[k]);
+    if (types_ && scopes_.size() == 1 && &names == scopes_[0]) note_type(node.outputs[k], item);
     names[node.outputs[k]] = std::move(item);
   }
 }
