@@ -366,65 +366,103 @@ class Retracer {
     lift_closures(made, 1);
   }
 
-  // prim::Loop(trip count, condition, carried...) with a block (i, carried...) -> (condition, carried...).
+  // Whether two outer tensors are the same view of the same memory.
+  static bool same_memory(const tern::Value& a, const tern::Value& b) {
+    if (!a.is_tensor() || !b.is_tensor()) return false;
+    const Tensor &x = a.tensor(), &y = b.tensor();
+    if (x.is_same(y)) return true;
+    if (!Functional::is_wrapped(x) || !(x.storage() == y.storage()) || x.dim() != y.dim() || !surely_eq(x.offset(), y.offset())) return false;
+    for (int64_t d = 0; d < x.dim(); ++d)
+      if (!surely_eq(x.sizes()[d], y.sizes()[d]) || !surely_eq(x.strides()[d], y.strides()[d])) return false;
+    return true;
+  }
+
+  // prim::Loop(trip count, condition, carried...) with a block (i, carried...) -> (condition, carried...). A carried value that
+  // stays the same memory (x += 1) is not carried: its memory is. Rounds go on until what the body writes is known.
   void run_loop(const ir::Node& node) {
     const ir::Block& body = *node.blocks()[0];
     size_t carried = node.num_outputs();
-    std::vector<tern::Value> start;
-    for (const ir::Operand& o : node.inputs()) start.push_back(plain(value_of(o)));
-    std::vector<ir::In> inputs;
-    for (const tern::Value& v : start) inputs.push_back(core_.operand(v));
-
-    // Once to learn what memory the body writes, then with that memory carried.
+    std::vector<tern::Value> outer;
+    for (const ir::Operand& o : node.inputs()) outer.push_back(value_of(o));
+    std::vector<bool> stays(carried);
+    for (size_t i = 0; i < carried; ++i) stays[i] = options_.functional && outer[i + 2].is_tensor();
     std::vector<Storage> written;
     for (int round = 0;; ++round) {
+      if (round > 1000) fail("the memory that a loop writes to keeps changing");
+      std::vector<ir::In> inputs{core_.operand(plain(outer[0])), core_.operand(plain(outer[1]))};
+      std::vector<size_t> fresh;
+      for (size_t i = 0; i < carried; ++i) {
+        if (stays[i]) continue;
+        if (outer[i + 2].is_tensor() && Functional::is_wrapped(outer[i + 2].tensor()))
+          for (const Storage& s : written)
+            if (s == outer[i + 2].tensor().storage())
+              fail(ErrorKind::not_supported,
+                   "a loop starts from a value whose memory it writes to, and goes on with another: clone() it before the loop");
+        fresh.push_back(i);
+        inputs.push_back(core_.operand(plain(outer[i + 2])));
+      }
+      std::vector<Tensor> before;
+      for (const Storage& s : written) {
+        before.push_back(s->alias->value);
+        inputs.push_back(core_.operand(s->alias->value));
+      }
       ir::Node& made = graph_->make("prim::Loop", inputs, {});
       made.set_origin(node.origin());
       ir::Block& block = made.add_block();
       SymInt counter = graph_->shapes->create_unbacked_symint("i");
       core_.bind(counter, block.add_param(ir::Type::integer(), body.param(0).name()));
       values_[&body.param(0)] = tern::Value(counter);
-      for (size_t i = 0; i < carried; ++i) {
-        tern::Value inside = start[i + 2].is_tensor() ? tern::Value(start[i + 2].tensor().shallow_copy()) : start[i + 2];
-        if (start[i + 2].is_int()) inside = graph_->shapes->create_unbacked_symint("carried");
+      for (size_t i = 0; i < carried; ++i)
+        if (stays[i]) values_[&body.param(i + 1)] = outer[i + 2];
+      for (size_t i : fresh) {
+        tern::Value start = plain(outer[i + 2]);
+        tern::Value inside = start.is_tensor() ? tern::Value(start.tensor().shallow_copy()) : start;
+        if (start.is_int()) inside = graph_->shapes->create_unbacked_symint("carried");
         ir::Value& p = block.add_param(node.output(i).type(), body.param(i + 1).name());
         if (inside.is_tensor()) core_.bind(inside.tensor(), p);
         if (inside.is_int()) core_.bind(inside.sym(), p);
         values_[&body.param(i + 1)] = options_.functional ? functional_.wrap(inside) : inside;
       }
-      std::vector<Tensor> before;
       for (const Storage& s : written) {
-        before.push_back(s->alias->value);
         Tensor inside = s->alias->value.shallow_copy();
         core_.bind(inside, block.add_param(ir::Type::tensor_like(inside), "written"));
         functional_.set_value(s, inside);
       }
       Branch b = run_inside(body, block);
       core_.source = &node;
-      std::vector<Storage> more;
-      for (Functional::Write& w : b.writes) {
-        bool known = std::any_of(written.begin(), written.end(), [&](const Storage& s) { return s == w.storage; });
-        if (!known) more.push_back(w.storage);
-      }
       for (size_t k = 0; k < written.size(); ++k) functional_.set_value(written[k], before[k]);
-      if (!more.empty()) {
-        if (round > 64) fail("the memory that a loop writes to keeps changing");
-        graph_->erase(made);
-        for (const Storage& s : more) {
-          written.push_back(s);
-          inputs.push_back(core_.operand(s->alias->value));
+
+      bool again = false;
+      for (size_t i = 0; i < carried; ++i)
+        if (stays[i] && !same_memory(outer[i + 2], value_of(body.returns()[i + 1]))) {
+          stays[i] = false;
+          again = true;
         }
+      for (Functional::Write& w : b.writes)
+        if (std::none_of(written.begin(), written.end(), [&](const Storage& s) { return s == w.storage; })) {
+          written.push_back(w.storage);
+          again = true;
+        }
+      if (again) {
+        graph_->erase(made);
         continue;
       }
-      for (const ir::In& o : b.operands) block.add_return(o);
-      for (size_t i = 0; i < carried; ++i) made.add_output(node.output(i).type(), node.output(i).name());
-      for (size_t i = 0; i < carried; ++i) give(made, i, merge(start[i + 2], b.returns[i + 1]), &node.output(i));
+      block.add_return(b.operands[0]);
+      for (size_t i : fresh) {
+        block.add_return(b.operands[i + 1]);
+        made.add_output(node.output(i).type(), node.output(i).name());
+      }
+      for (size_t i = 0; i < carried; ++i)
+        if (stays[i]) values_[&node.output(i)] = outer[i + 2];
+      for (size_t k = 0; k < fresh.size(); ++k) {
+        tern::Value start = plain(outer[fresh[k] + 2]), fake = merge(start, b.returns[fresh[k] + 1]);
+        give(made, k, fake, &node.output(fresh[k]));
+      }
       for (size_t k = 0; k < written.size(); ++k) {
         Functional::Write* w = find(b.writes, written[k]);
         block.add_return(core_.operand(w ? w->before : before[k]));
         made.add_output(ir::Type::tensor(), "written");
         tern::Value fake = merge(before[k], w ? tern::Value(w->before) : tern::Value(before[k]));
-        if (fake.tensor().is_same(before[k])) fake = tern::Value(before[k].shallow_copy());
         give(made, made.num_outputs() - 1, fake, nullptr);
         functional_.set_value(written[k], fake.tensor());
       }

@@ -49,7 +49,7 @@ Model export_model(const Source& source, const ExportOptions& options) {
           min_opset, max_opset);
   if (!lowerable(source.graph.top())) {
     if (auto graph = expanded(source.graph)) {
-      Source again{*graph, source.weights, source.output_names};
+      Source again{*graph, source.weights, source.output_names, source.constants, source.output_order};
       return Driver(again, options).run();
     }
   }
@@ -87,6 +87,7 @@ Model Driver::run() {
   }
   add_outputs();
   remove_unused();
+  fuse_gemm();
   return std::move(model_);
 }
 
@@ -102,8 +103,14 @@ void Driver::add_inputs() {
   };
   std::unordered_map<const void*, std::vector<Shared>> shared;
   size_t user = 0;
+  std::unordered_map<std::string, const tern::Value*> constants;
+  for (const auto& [name, value] : source_.constants) constants.emplace(name, &value);
   for (const ir::Value* v : source_.graph.inputs()) {
     std::string own = v->name();
+    if (auto c = constants.find(own); c != constants.end()) {
+      slots_[v] = Slot::of(*c->second);
+      continue;
+    }
     auto it = weights.find(own);
     if (it == weights.end()) {
       if (user < options_.input_names.size()) own = options_.input_names[user];
@@ -186,7 +193,10 @@ void Driver::add_outputs() {
       flat.emplace_back(s, type);
     }
   };
-  for (const ir::Operand& o : source_.graph.outputs()) flatten(flatten, slot(o), o.type());
+  std::vector<size_t> order = source_.output_order;
+  if (order.empty())
+    for (size_t i = 0; i < source_.graph.outputs().size(); ++i) order.push_back(i);
+  for (size_t i : order) flatten(flatten, slot(source_.graph.outputs()[i]), source_.graph.outputs()[i].type());
   if (!options_.output_names.empty() && options_.output_names.size() != flat.size())
     failf(ErrorKind::value, "onnx: {} output names were given for {} outputs", options_.output_names.size(), flat.size());
 
@@ -202,9 +212,7 @@ void Driver::add_outputs() {
       current_ = nullptr;
       r = emit("Identity", {r}, {}, 1, r.dtype)[0];
       if (wanted.empty()) {
-        wanted = fresh(i < source_.graph.outputs().size() && source_.graph.outputs()[i].is_value()
-                           ? source_.graph.outputs()[i].value().name() + "_output"
-                           : "output");
+        wanted = fresh("output");
         names_.erase(wanted);
       }
     }
@@ -310,6 +318,69 @@ void Driver::remove_unused() {
   for (const ValueInfo& v : model_.graph.outputs) outputs.insert(v.name);
   std::erase_if(model_.graph.initializers, [&](const TensorProto& t) { return !used.count(t.name); });
   std::erase_if(model_.graph.values, [&](const ValueInfo& v) { return !used.count(v.name) || outputs.count(v.name); });
+}
+
+// MatMul of matrices and the Add behind it are one Gemm, where the addend broadcasts into the product.
+void Driver::fuse_gemm() {
+  GraphProto& g = model_.graph;
+  std::unordered_map<std::string, const TypeProto*> types;
+  for (const auto* list : {&g.inputs, &g.outputs, &g.values})
+    for (const ValueInfo& v : *list) types.emplace(v.name, &v.type);
+  std::unordered_map<std::string, TypeProto> weights;
+  for (const TensorProto& t : g.initializers) {
+    std::vector<Dimension> dims;
+    for (int64_t d : t.dims) dims.push_back({d, {}});
+    weights.emplace(t.name, TypeProto::tensor(t.type, dims));
+  }
+  auto find = [&](const std::string& name) -> const TypeProto* {
+    if (auto it = types.find(name); it != types.end()) return it->second;
+    auto it = weights.find(name);
+    return it == weights.end() ? nullptr : &it->second;
+  };
+  std::unordered_map<std::string, int> uses;
+  auto count = [&](auto& self, const GraphProto& in) -> void {
+    for (const NodeProto& n : in.nodes) {
+      for (const std::string& s : n.inputs) ++uses[s];
+      for (const Attribute& a : n.attributes)
+        for (const auto& inner : a.graphs) self(self, *inner);
+    }
+    for (const ValueInfo& v : in.outputs) ++uses[v.name];
+  };
+  count(count, g);
+  std::unordered_map<std::string, size_t> products;
+  std::unordered_set<size_t> gone;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    NodeProto& n = g.nodes[i];
+    if (n.op == "MatMul" && n.domain.empty()) products.emplace(n.outputs[0], i);
+    if (n.op != "Add" || !n.domain.empty()) continue;
+    for (size_t k = 0; k < 2; ++k) {
+      auto it = products.find(n.inputs[k]);
+      if (it == products.end() || uses[n.inputs[k]] != 1) continue;
+      const NodeProto& product = g.nodes[it->second];
+      const TypeProto *a = find(product.inputs[0]), *b = find(product.inputs[1]), *y = find(n.outputs[0]), *c = find(n.inputs[1 - k]);
+      auto rank = [](const TypeProto* t) { return t && t->shape ? static_cast<int>(t->shape->size()) : -1; };
+      if (rank(a) != 2 || rank(b) != 2 || rank(y) != 2 || rank(c) < 0 || rank(c) > 2) continue;
+      bool fits = a->elem_type == DataType::float32 || a->elem_type == DataType::float64 || a->elem_type == DataType::float16;
+      for (int d = 0; fits && d < rank(c); ++d) {
+        const Dimension &mine = (*c->shape)[static_cast<size_t>(d)], &out = (*y->shape)[static_cast<size_t>(d + 2 - rank(c))];
+        fits = mine.value == 1 || (mine.value && mine.value == out.value) || (!mine.value && !mine.param.empty() && mine.param == out.param);
+      }
+      if (!fits) continue;
+      n.op = "Gemm";
+      n.inputs = {product.inputs[0], product.inputs[1], n.inputs[1 - k]};
+      gone.insert(it->second);
+      break;
+    }
+  }
+  if (gone.empty()) return;
+  std::unordered_set<std::string> dropped;
+  std::vector<NodeProto> kept;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    if (gone.count(i)) dropped.insert(g.nodes[i].outputs[0]);
+    else kept.push_back(std::move(g.nodes[i]));
+  }
+  g.nodes = std::move(kept);
+  std::erase_if(g.values, [&](const ValueInfo& v) { return dropped.count(v.name); });
 }
 
 // ---- values, names, nodes ----
@@ -475,8 +546,9 @@ DType computed_in(std::string_view op, DType d) {
   bool small = d == DType::int8 || d == DType::int16 || d == DType::uint8 || d == DType::uint16;
   if (d == DType::bool_ && among({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Sub", "Abs", "Neg", "ReduceSum",
                                   "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean", "CumSum", "ArgMax", "ArgMin", "Clip",
-                                  "TopK", "Sign", "Trilu", "Relu", "Pow", "Mod"}))
+                                  "TopK", "Sign", "Relu", "Pow", "Mod"}))
     return DType::int32;
+  if (op == "Trilu" && d != DType::int64 && !is_floating(d)) return DType::int64;
   if (small && among({"Add", "Sub", "Mul", "Div", "Max", "Min", "Neg", "ReduceSum", "ReduceProd", "ReduceMean", "Relu",
                       "Pow", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "CumSum", "Clip", "TopK", "Abs",
                       "Sign", "ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "MatMul", "Gemm"}))

@@ -64,6 +64,7 @@ class Driver {
   Dimension dimension(SymInt size) const;
   void note_value(const ir::Value& value, const Ref& ref);
   void remove_unused();
+  void fuse_gemm();
 
   const Source& source_;
   ExportOptions options_;

@@ -20,8 +20,21 @@ const Lowering* find_lowering(std::string_view qualified) {
   return it == index->end() ? nullptr : it->second;
 }
 
+namespace {
+
+// What the driver lowers itself: numbers taken from tensors, and assertions, which ONNX does not have.
+bool is_number_or_assertion(std::string_view qualified) {
+  for (std::string_view s : {"aten::sym_", "aten::item", "aten::_local_scalar_dense", "aten::_assert_", "aten::_functional_assert",
+                             "aten::is_nonzero", "aten::size", "aten::numel"})
+    if (qualified.starts_with(s)) return true;
+  return false;
+}
+
+}  // namespace
+
 bool can_lower(const Op& op) {
-  if (op.onnx || find_lowering(op.qualified())) return true;
+  std::string name = op.qualified();
+  if (op.onnx || find_lowering(name) || is_number_or_assertion(name)) return true;
   const Schema& s = op.schema();
   if (s.overload.view() != "Scalar") return false;
   const Op* twin = find_op(s.name, Symbol("Tensor"));

@@ -34,6 +34,8 @@ struct Source {
   const ir::Graph& graph;
   std::vector<Weight> weights = {};
   std::vector<std::string> output_names = {};  // by position; empty ones are named by the graph
+  std::vector<std::pair<std::string, tern::Value>> constants = {};  // graph inputs that have a fixed value
+  std::vector<size_t> output_order = {};       // of the graph's outputs; as they stand if empty
 };
 
 // Throws Error(not_supported) that lists every operator that cannot be expressed, with node and source line.

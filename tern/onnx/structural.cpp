@@ -49,6 +49,11 @@ bool Driver::lower_structural(const ir::Node& node) {
   std::string_view kind = node.kind().view();
   if (kind == "prim::If") return lower_if(node), true;
   if (kind == "prim::Loop") return lower_loop(node), true;
+  if (kind == "higher_order::cond") {  // branches take the operands as parameters
+    for (const ir::Block* block : node.blocks())
+      for (size_t i = 0; i < block->params().size(); ++i) bind(block->param(i), slot(node.input(i + 1)));
+    return lower_if(node), true;
+  }
   if (kind == "prim::Constant") {
     const tern::Value* v = node.attribute(Symbol("value"));
     bind(node.output(), Slot::of(v ? *v : tern::Value()));
@@ -85,7 +90,7 @@ bool Driver::lower_structural(const ir::Node& node) {
   }
   std::string_view base = base_name(kind);
   if (base.starts_with("sym_constrain_range") || base == "_assert_scalar" || base == "_assert_async" ||
-      base == "_assert_tensor_metadata" || base == "_check") {
+      base == "_assert_tensor_metadata" || base == "_check" || base.starts_with("_functional_assert")) {
     for (const ir::Value* v : node.outputs()) bind(*v, Slot::of(tern::Value()));
     return true;
   }

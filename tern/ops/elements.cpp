@@ -15,7 +15,8 @@ Tensor row_major(const Tensor& t, DType dtype) {
 }
 
 Tensor index_values(const Tensor& t) {
-  if (!is_integral(t.dtype())) fail(ErrorKind::index, "tensors used as indices must be long, int, byte or bool tensors");
+  if (!is_integral(t.dtype()))
+    fail(ErrorKind::index, "tensors used as indices must be long, int, byte or bool tensors");
   return row_major(t, kLong);
 }
 
@@ -23,9 +24,12 @@ Rows rows_around(const Tensor& t, int64_t d) {
   Rows r;
   for (int64_t i = 0; i < t.dim(); ++i) {
     int64_t n = t.int_sizes()[i];
-    if (i < d) r.outer *= n;
-    else if (i == d) r.size = n;
-    else r.inner *= n;
+    if (i < d)
+      r.outer *= n;
+    else if (i == d)
+      r.size = n;
+    else
+      r.inner *= n;
   }
   return r;
 }
@@ -53,7 +57,8 @@ SymInt unknown_size(const char* op, const Tensor& t) {
   for (SymInt s : t.sizes())
     if (s.is_symbolic()) return ShapeEnv::of(s).create_unbacked_symint(op, state.loc);
   failf(ErrorKind::not_supported,
-        "{}: the size of the result depends on the data, which a {} tensor does not have; export with dynamic shapes, or "
+        "{}: the size of the result depends on the data, which a {} tensor does not have; export with "
+        "dynamic shapes, or "
         "give a real tensor",
         op, t.is_meta() ? "meta" : "fake");
 }

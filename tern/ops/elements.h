@@ -14,11 +14,16 @@ struct Bytes {
 template <class F>
 decltype(auto) by_element_size(DType d, F&& f) {
   switch (element_size(d)) {
-    case 1: return f(Bytes<1>{});
-    case 2: return f(Bytes<2>{});
-    case 4: return f(Bytes<4>{});
-    case 8: return f(Bytes<8>{});
-    default: return f(Bytes<16>{});
+    case 1:
+      return f(Bytes<1>{});
+    case 2:
+      return f(Bytes<2>{});
+    case 4:
+      return f(Bytes<4>{});
+    case 8:
+      return f(Bytes<8>{});
+    default:
+      return f(Bytes<16>{});
   }
 }
 
@@ -26,26 +31,46 @@ decltype(auto) by_element_size(DType d, F&& f) {
 template <class F>
 decltype(auto) by_dtype(const char* op, DType d, F&& f) {
   switch (d) {
-    case DType::uint8: return f(uint8_t{});
-    case DType::int8: return f(int8_t{});
-    case DType::int16: return f(int16_t{});
-    case DType::int32: return f(int32_t{});
-    case DType::int64: return f(int64_t{});
-    case DType::uint16: return f(uint16_t{});
-    case DType::uint32: return f(uint32_t{});
-    case DType::uint64: return f(uint64_t{});
-    case DType::float16: return f(Half{});
-    case DType::bfloat16: return f(BFloat16{});
-    case DType::float32: return f(float{});
-    case DType::float64: return f(double{});
-    case DType::complex64: return f(std::complex<float>{});
-    case DType::complex128: return f(std::complex<double>{});
-    case DType::bool_: return f(bool{});
-    case DType::float8_e5m2: return f(Float8E5M2{});
-    case DType::float8_e4m3fn: return f(Float8E4M3FN{});
-    case DType::float8_e5m2fnuz: return f(Float8E5M2FNUZ{});
-    case DType::float8_e4m3fnuz: return f(Float8E4M3FNUZ{});
-    default: failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+    case DType::uint8:
+      return f(uint8_t{});
+    case DType::int8:
+      return f(int8_t{});
+    case DType::int16:
+      return f(int16_t{});
+    case DType::int32:
+      return f(int32_t{});
+    case DType::int64:
+      return f(int64_t{});
+    case DType::uint16:
+      return f(uint16_t{});
+    case DType::uint32:
+      return f(uint32_t{});
+    case DType::uint64:
+      return f(uint64_t{});
+    case DType::float16:
+      return f(Half{});
+    case DType::bfloat16:
+      return f(BFloat16{});
+    case DType::float32:
+      return f(float{});
+    case DType::float64:
+      return f(double{});
+    case DType::complex64:
+      return f(std::complex<float>{});
+    case DType::complex128:
+      return f(std::complex<double>{});
+    case DType::bool_:
+      return f(bool{});
+    case DType::float8_e5m2:
+      return f(Float8E5M2{});
+    case DType::float8_e4m3fn:
+      return f(Float8E4M3FN{});
+    case DType::float8_e5m2fnuz:
+      return f(Float8E5M2FNUZ{});
+    case DType::float8_e4m3fnuz:
+      return f(Float8E4M3FNUZ{});
+    default:
+      failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
   }
 }
 // The same without complex numbers: what has an order.
@@ -64,11 +89,20 @@ decltype(auto) by_real_dtype(const char* op, DType d, F&& f) {
 template <class F>
 void by_float_dtype(const char* op, DType d, F&& f) {
   switch (d) {
-    case DType::float16: f(Half{}); return;
-    case DType::bfloat16: f(BFloat16{}); return;
-    case DType::float32: f(float{}); return;
-    case DType::float64: f(double{}); return;
-    default: failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+    case DType::float16:
+      f(Half{});
+      return;
+    case DType::bfloat16:
+      f(BFloat16{});
+      return;
+    case DType::float32:
+      f(float{});
+      return;
+    case DType::float64:
+      f(double{});
+      return;
+    default:
+      failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
   }
 }
 // What sums and products of T are kept in.
@@ -136,7 +170,8 @@ struct Rows {
 };
 Rows rows_around(const Tensor& t, int64_t d);
 
-// A size that only the data of `t` says: what the mode that captures answers, or a new symbol of the env t's sizes are of.
+// A size that only the data of `t` says: what the mode that captures answers, or a new symbol of the env t's
+// sizes are of.
 SymInt unknown_size(const char* op, const Tensor& t);
 // Before an in-place operator writes: refuses memory that overlaps itself, counts the write.
 void begin_write(const Tensor& self);

@@ -16,7 +16,9 @@ Tensor Tensor::to(Device device, Loc loc) const {
 Tensor Tensor::to(Device device, DType dtype, Loc loc) const {
   return tern::to(*this, device, dtype, false, false, std::nullopt, loc);
 }
-Tensor Tensor::to(const Tensor& other, Loc loc) const { return tern::to(*this, other, false, false, std::nullopt, loc); }
+Tensor Tensor::to(const Tensor& other, Loc loc) const {
+  return tern::to(*this, other, false, false, std::nullopt, loc);
+}
 Tensor Tensor::cpu(Loc loc) const { return to(kCPU, loc); }
 Tensor Tensor::clone(Loc loc) const { return tern::clone(*this, std::nullopt, loc); }
 Tensor Tensor::contiguous(MemoryFormat format, Loc loc) const { return tern::contiguous(*this, format, loc); }
@@ -35,8 +37,12 @@ const Tensor& Tensor::zero_(Loc loc) const {
 
 Tensor Tensor::view(Span<const SymInt> sizes, Loc loc) const { return tern::view(*this, sizes, loc); }
 Tensor Tensor::reshape(Span<const SymInt> sizes, Loc loc) const { return tern::reshape(*this, sizes, loc); }
-Tensor Tensor::flatten(int64_t start, int64_t end, Loc loc) const { return tern::flatten(*this, start, end, loc); }
-Tensor Tensor::expand(Span<const SymInt> sizes, Loc loc) const { return tern::expand(*this, sizes, false, loc); }
+Tensor Tensor::flatten(int64_t start, int64_t end, Loc loc) const {
+  return tern::flatten(*this, start, end, loc);
+}
+Tensor Tensor::expand(Span<const SymInt> sizes, Loc loc) const {
+  return tern::expand(*this, sizes, false, loc);
+}
 Tensor Tensor::expand_as(const Tensor& other, Loc loc) const { return tern::expand_as(*this, other, loc); }
 Tensor Tensor::permute(Ints dims, Loc loc) const { return tern::permute(*this, dims, loc); }
 Tensor Tensor::transpose(int64_t a, int64_t b, Loc loc) const { return tern::transpose(*this, a, b, loc); }
@@ -45,7 +51,8 @@ Tensor Tensor::squeeze(Loc loc) const { return tern::squeeze(*this, loc); }
 Tensor Tensor::squeeze(int64_t d, Loc loc) const { return tern::squeeze(*this, d, loc); }
 Tensor Tensor::unsqueeze(int64_t d, Loc loc) const { return tern::unsqueeze(*this, d, loc); }
 Tensor Tensor::select(int64_t d, SymInt index, Loc loc) const { return tern::select(*this, d, index, loc); }
-Tensor Tensor::slice(int64_t d, std::optional<SymInt> start, std::optional<SymInt> end, SymInt step, Loc loc) const {
+Tensor Tensor::slice(int64_t d, std::optional<SymInt> start, std::optional<SymInt> end, SymInt step,
+                     Loc loc) const {
   return tern::slice(*this, d, start, end, step, loc);
 }
 Tensor Tensor::narrow(int64_t d, SymInt start, SymInt length, Loc loc) const {
@@ -54,19 +61,31 @@ Tensor Tensor::narrow(int64_t d, SymInt start, SymInt length, Loc loc) const {
 Tensor Tensor::index_select(int64_t d, const Tensor& index, Loc loc) const {
   return tern::index_select(*this, d, index, loc);
 }
-Tensor Tensor::gather(int64_t d, const Tensor& index, Loc loc) const { return tern::gather(*this, d, index, false, loc); }
-std::vector<Tensor> Tensor::split(SymInt size, int64_t d, Loc loc) const { return tern::split(*this, size, d, loc); }
-std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t d, Loc loc) const { return tern::chunk(*this, chunks, d, loc); }
+Tensor Tensor::gather(int64_t d, const Tensor& index, Loc loc) const {
+  return tern::gather(*this, d, index, false, loc);
+}
+std::vector<Tensor> Tensor::split(SymInt size, int64_t d, Loc loc) const {
+  return tern::split(*this, size, d, loc);
+}
+std::vector<Tensor> Tensor::chunk(int64_t chunks, int64_t d, Loc loc) const {
+  return tern::chunk(*this, chunks, d, loc);
+}
 std::vector<Tensor> Tensor::unbind(int64_t d, Loc loc) const { return tern::unbind(*this, d, loc); }
 Tensor Tensor::operator[](SymInt index) const { return tern::select(*this, 0, index); }
 
 Tensor Tensor::sum(Loc loc) const { return tern::sum(*this, std::nullopt, loc); }
-Tensor Tensor::sum(Ints dims, bool keepdim, Loc loc) const { return tern::sum(*this, dims, keepdim, std::nullopt, loc); }
+Tensor Tensor::sum(Ints dims, bool keepdim, Loc loc) const {
+  return tern::sum(*this, dims, keepdim, std::nullopt, loc);
+}
 Tensor Tensor::mean(Loc loc) const { return tern::mean(*this, std::nullopt, loc); }
-Tensor Tensor::mean(Ints dims, bool keepdim, Loc loc) const { return tern::mean(*this, dims, keepdim, std::nullopt, loc); }
+Tensor Tensor::mean(Ints dims, bool keepdim, Loc loc) const {
+  return tern::mean(*this, dims, keepdim, std::nullopt, loc);
+}
 Tensor Tensor::max(Loc loc) const { return tern::max(*this, loc); }
 Tensor Tensor::min(Loc loc) const { return tern::min(*this, loc); }
-Tensor Tensor::argmax(std::optional<int64_t> d, bool keepdim, Loc loc) const { return tern::argmax(*this, d, keepdim, loc); }
+Tensor Tensor::argmax(std::optional<int64_t> d, bool keepdim, Loc loc) const {
+  return tern::argmax(*this, d, keepdim, loc);
+}
 Tensor Tensor::all(Loc loc) const { return tern::all(*this, loc); }
 Tensor Tensor::any(Loc loc) const { return tern::any(*this, loc); }
 Tensor Tensor::softmax(int64_t d, Loc loc) const { return tern::softmax(*this, d, std::nullopt, loc); }
@@ -118,7 +137,9 @@ Tensor operator/(const Tensor& a, Operand b) { return div(a, b.tensor, b.loc); }
 Tensor operator+(LeftNumber a, const Tensor& b) { return add(b, wrap_number(a.value), 1, a.loc); }
 Tensor operator-(LeftNumber a, const Tensor& b) { return rsub(b, a.value, 1, a.loc); }
 Tensor operator*(LeftNumber a, const Tensor& b) { return mul(b, wrap_number(a.value), a.loc); }
-Tensor operator/(LeftNumber a, const Tensor& b) { return mul(reciprocal(b, a.loc), wrap_number(a.value), a.loc); }
+Tensor operator/(LeftNumber a, const Tensor& b) {
+  return mul(reciprocal(b, a.loc), wrap_number(a.value), a.loc);
+}
 Tensor operator-(const Tensor& a) { return neg(a); }
 // A comparison with a number is the overload for numbers, as in PyTorch; arithmetic takes the number as a tensor.
 static bool is_number(const Operand& b) { return b.tensor.defined() && b.tensor->wrapped_number; }

@@ -116,7 +116,8 @@ std::string Optimizer::str() const {
   for (size_t g = 0; g < params_.size(); ++g) {
     text += fmt::format("\nParameter Group {}", g);
     std::vector<std::string> lines;
-    for (auto& [key, value] : settings(g).entries())
+    Value all = settings(g);
+    for (auto& [key, value] : all.entries())
       lines.push_back(fmt::format("    {}: {}", key.string(), value.str()));
     std::sort(lines.begin(), lines.end());
     for (const std::string& line : lines) text += "\n" + line;

@@ -374,6 +374,12 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
 }
 
 Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
+  if (name == "aten::add_" && args.positional.size() == 2 && args.positional[0].type->is(TypeKind::list)) {
+    Val list = materialise(args.positional[0]);
+    args.positional[0] = list;
+    call_builtin("aten::extend", std::move(args), at);
+    return list;
+  }
   std::string why;
   if (std::optional<Val> v = try_builtin(name, args, at, &why)) return *v;
   Symbol symbol(name);

@@ -979,10 +979,13 @@ Val Compiler::fstring(const Expr& e) {
   Args args;
   for (const ExprPtr& item : e.items) {
     if (item->kind == ExprKind::constant && item->value.is_string()) {
-      for (char c : item->value.string()) {
-        format += c;
-        if (c == '{' || c == '}') format += c;
+      // aten::format knows no escapes: text with braces is an argument itself.
+      if (item->value.string().find_first_of("{}") == std::string::npos) {
+        format += item->value.string();
+        continue;
       }
+      format += "{}";
+      args.positional.push_back(constant(item->value));
     } else {
       format += "{}";
       args.positional.push_back(value(*item));

@@ -237,8 +237,8 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
       continue;
     }
     const Type* type = !x ? y->type : !y ? x->type : unify(x->type, y->type);
-    if (type)
-      if (const Type* declared = declared_type(name); declared && type->fits(*declared) && plain(type) != plain(declared)) type = declared;
+    if (type && type->is(TypeKind::none))
+      if (const Type* declared = declared_type(name); declared && type->fits(*declared)) type = declared;
     if (!type) {
       frame_->values.erase(name);
       frame_->undefined[name] =

@@ -17,7 +17,6 @@ using ir::TypeKind;
 constexpr std::string_view table[] = {
     "aten::add(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "
     "(complex a, complex b) -> complex; (number a, number b) -> number; (str a, str b) -> str; (List[t] a, List[t] b) -> List[t]",
-    "aten::add_(List[t] self, List[t] b) -> List[t]",
     "aten::sub(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "
     "(complex a, complex b) -> complex; (number a, number b) -> number",
     "aten::mul(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "

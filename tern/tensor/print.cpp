@@ -15,12 +15,16 @@ namespace {
 
 constexpr int precision = 4, edge_items = 3, line_width = 80, threshold = 1000;
 
-Scalar element(const Tensor& t, int64_t offset) { return read_scalar(t.as_view({}, {}, t.offset() + offset)); }
+Scalar element(const Tensor& t, int64_t offset) {
+  return read_scalar(t.as_view({}, {}, t.offset() + offset));
+}
 
-// How all numbers of one tensor (or one part of complex ones) are written: chosen from those that will be seen.
+// How all numbers of one tensor (or one part of complex ones) are written: chosen from those that will be
+// seen.
 class Formatter {
  public:
-  Formatter(DType dtype, const std::vector<Scalar>& seen) : floating_(is_floating(dtype)), unsigned_(dtype == DType::uint64) {
+  Formatter(DType dtype, const std::vector<Scalar>& seen)
+      : floating_(is_floating(dtype)), unsigned_(dtype == DType::uint64) {
     if (!floating_) {
       for (const Scalar& v : seen) width_ = std::max(width_, text(v).size());
       return;
@@ -93,7 +97,8 @@ class Printer {
       }
       slices.push_back(text(dim + 1, offset + i * stride, indent + 1));
     }
-    std::string between = "," + std::string(static_cast<size_t>(t_.dim() - dim - 1), '\n') + std::string(indent + 1, ' ');
+    std::string between =
+        "," + std::string(static_cast<size_t>(t_.dim() - dim - 1), '\n') + std::string(indent + 1, ' ');
     return "[" + join(slices, between) + "]";
   }
 
@@ -124,7 +129,8 @@ class Printer {
     if (parts_.size() == 1) return parts_[0].format(s);
     std::string imaginary = parts_[1].format(s.to_complex().imag()) + "j";
     imaginary.erase(0, imaginary.find_first_not_of(' '));
-    return parts_[0].format(s.to_complex().real()) + (imaginary[0] == '-' || imaginary[0] == '+' ? "" : "+") + imaginary;
+    return parts_[0].format(s.to_complex().real()) + (imaginary[0] == '-' || imaginary[0] == '+' ? "" : "+") +
+           imaginary;
   }
 
   std::string row(int64_t offset, size_t indent) const {
@@ -140,9 +146,10 @@ class Printer {
       items.push_back(number(offset + i * stride));
     }
     for (size_t i = 0; i < items.size(); i += per_line)
-      lines.push_back(join({items.begin() + static_cast<std::ptrdiff_t>(i),
-                            items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), i + per_line))},
-                           ", "));
+      lines.push_back(
+          join({items.begin() + static_cast<std::ptrdiff_t>(i),
+                items.begin() + static_cast<std::ptrdiff_t>(std::min(items.size(), i + per_line))},
+               ", "));
     return "[" + join(lines, ",\n" + std::string(indent + 1, ' ')) + "]";
   }
 
@@ -181,12 +188,15 @@ std::string Tensor::str() const {
     if (dtype() != default_dtype()) suffixes.push_back(dtype_text);
     text = "[]";
   } else {
-    bool plain = dtype() == default_dtype() || dtype() == to_complex(default_dtype()) || dtype() == kLong || dtype() == kBool;
+    bool plain = dtype() == default_dtype() || dtype() == to_complex(default_dtype()) || dtype() == kLong ||
+                 dtype() == kBool;
     if (!plain) suffixes.push_back(dtype_text);
     text = Printer(*this).text(0, 0, prefix.size());
   }
-  if (std::string node = requires_grad() ? autograd::grad_fn_name(*this) : std::string(); !node.empty()) suffixes.push_back("grad_fn=<" + node + ">");
-  else if (requires_grad()) suffixes.push_back("requires_grad=True");
+  if (std::string node = requires_grad() ? autograd::grad_fn_name(*this) : std::string(); !node.empty())
+    suffixes.push_back("grad_fn=<" + node + ">");
+  else if (requires_grad())
+    suffixes.push_back("requires_grad=True");
 
   std::string result = prefix + text;
   size_t newline = result.rfind('\n');
@@ -210,9 +220,12 @@ namespace {
 
 template <class T, class E>
 T converted(E v) {
-  if constexpr (requires { v.real(); }) return static_cast<T>(v.real());
-  else if constexpr (std::is_arithmetic_v<E>) return static_cast<T>(v);
-  else return static_cast<T>(static_cast<float>(v));
+  if constexpr (requires { v.real(); })
+    return static_cast<T>(v.real());
+  else if constexpr (std::is_arithmetic_v<E>)
+    return static_cast<T>(v);
+  else
+    return static_cast<T>(static_cast<float>(v));
 }
 
 template <class T, class E>
@@ -240,26 +253,65 @@ std::vector<T> Tensor::to_vector() const {
   std::vector<T> values;
   values.reserve(static_cast<size_t>(int_numel()));
   switch (dtype()) {
-    case DType::uint8: append<T, uint8_t>(*this, values); break;
-    case DType::int8: append<T, int8_t>(*this, values); break;
-    case DType::int16: append<T, int16_t>(*this, values); break;
-    case DType::int32: append<T, int32_t>(*this, values); break;
-    case DType::int64: append<T, int64_t>(*this, values); break;
-    case DType::uint16: append<T, uint16_t>(*this, values); break;
-    case DType::uint32: append<T, uint32_t>(*this, values); break;
-    case DType::uint64: append<T, uint64_t>(*this, values); break;
-    case DType::float16: append<T, Half>(*this, values); break;
-    case DType::bfloat16: append<T, BFloat16>(*this, values); break;
-    case DType::float32: append<T, float>(*this, values); break;
-    case DType::float64: append<T, double>(*this, values); break;
-    case DType::complex64: append<T, std::complex<float>>(*this, values); break;
-    case DType::complex128: append<T, std::complex<double>>(*this, values); break;
-    case DType::bool_: append<T, bool>(*this, values); break;
-    case DType::float8_e5m2: append<T, Float8E5M2>(*this, values); break;
-    case DType::float8_e4m3fn: append<T, Float8E4M3FN>(*this, values); break;
-    case DType::float8_e5m2fnuz: append<T, Float8E5M2FNUZ>(*this, values); break;
-    case DType::float8_e4m3fnuz: append<T, Float8E4M3FNUZ>(*this, values); break;
-    default: failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype()));
+    case DType::uint8:
+      append<T, uint8_t>(*this, values);
+      break;
+    case DType::int8:
+      append<T, int8_t>(*this, values);
+      break;
+    case DType::int16:
+      append<T, int16_t>(*this, values);
+      break;
+    case DType::int32:
+      append<T, int32_t>(*this, values);
+      break;
+    case DType::int64:
+      append<T, int64_t>(*this, values);
+      break;
+    case DType::uint16:
+      append<T, uint16_t>(*this, values);
+      break;
+    case DType::uint32:
+      append<T, uint32_t>(*this, values);
+      break;
+    case DType::uint64:
+      append<T, uint64_t>(*this, values);
+      break;
+    case DType::float16:
+      append<T, Half>(*this, values);
+      break;
+    case DType::bfloat16:
+      append<T, BFloat16>(*this, values);
+      break;
+    case DType::float32:
+      append<T, float>(*this, values);
+      break;
+    case DType::float64:
+      append<T, double>(*this, values);
+      break;
+    case DType::complex64:
+      append<T, std::complex<float>>(*this, values);
+      break;
+    case DType::complex128:
+      append<T, std::complex<double>>(*this, values);
+      break;
+    case DType::bool_:
+      append<T, bool>(*this, values);
+      break;
+    case DType::float8_e5m2:
+      append<T, Float8E5M2>(*this, values);
+      break;
+    case DType::float8_e4m3fn:
+      append<T, Float8E4M3FN>(*this, values);
+      break;
+    case DType::float8_e5m2fnuz:
+      append<T, Float8E5M2FNUZ>(*this, values);
+      break;
+    case DType::float8_e4m3fnuz:
+      append<T, Float8E4M3FNUZ>(*this, values);
+      break;
+    default:
+      failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype()));
   }
   return values;
 }

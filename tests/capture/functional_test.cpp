@@ -180,7 +180,8 @@ TEST(Functional, a_write_in_one_branch_is_a_result_of_the_if) {
 TEST(Functional, what_a_loop_writes_is_carried) {
   auto graph = ir::parse(R"(graph(%x : Float(2, 3), %n : int):
   %r : Float(3) = aten::select.int(%x, 0, 0)
-  %s : Float(3) = prim::Loop(%n, True, %r)
+  %z : Float(3) = aten::clone(%r, memory_format=None)
+  %s : Float(3) = prim::Loop(%n, True, %z)
     block0(%i : int, %a : Float(3)):
       %m : Float(3) = aten::add_.Tensor(%r, 1, alpha=1)
       %d : Float(3) = aten::add.Tensor(%a, %m, alpha=1)
@@ -197,6 +198,45 @@ TEST(Functional, what_a_loop_writes_is_carried) {
     ASSERT_EQ(got.size(), 2u);
     EXPECT_EQ(numbers(got[0].tensor()), numbers(y)) << functional.graph->str();
     EXPECT_EQ(numbers(got[1].tensor()), numbers(expected[0].tensor())) << functional.graph->str();
+  }
+}
+
+TEST(Functional, a_carried_value_that_stays_the_same_memory) {
+  auto graph = ir::parse(R"(graph(%x : Float(2, 3), %n : int):
+  %s : Float(2, 3) = prim::Loop(%n, True, %x)
+    block0(%i : int, %a : Float(2, 3)):
+      %m : Float(2, 3) = aten::add_.Tensor(%a, 1, alpha=1)
+      -> (True, %m)
+  %y : Float(2, 3) = aten::mul.Tensor(%s, %x)
+  return (%y)
+)");
+  capture::Retraced functional = capture::retrace(*graph);
+  ir::verify(*functional.graph);
+  EXPECT_FALSE(mutates(functional.graph->top())) << functional.graph->str();
+  for (int64_t n : {0, 1, 4}) {
+    Tensor x = range({2, 3}), y = x.clone();
+    Value inputs[] = {x, n}, same[] = {y, n};
+    std::vector<Value> expected = ir::run(*graph, same), got = ir::run(*functional.graph, inputs);
+    ASSERT_EQ(got.size(), 2u);
+    EXPECT_EQ(numbers(got[0].tensor()), numbers(y)) << functional.graph->str();
+    EXPECT_EQ(numbers(got[1].tensor()), numbers(expected[0].tensor())) << functional.graph->str();
+  }
+}
+
+TEST(Functional, a_loop_that_leaves_the_memory_it_writes_is_refused) {
+  auto graph = ir::parse(R"(graph(%x : Float(3), %n : int):
+  %s : Float(3) = prim::Loop(%n, True, %x)
+    block0(%i : int, %a : Float(3)):
+      %m : Float(3) = aten::add_.Tensor(%x, 1, alpha=1)
+      %d : Float(3) = aten::add.Tensor(%a, %m, alpha=1)
+      -> (True, %d)
+  return (%s)
+)");
+  try {
+    capture::retrace(*graph);
+    FAIL() << "the first round of the loop would have been wrong";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("clone() it before the loop"), std::string::npos) << e.what();
   }
 }
 

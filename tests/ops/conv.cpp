@@ -28,16 +28,23 @@ TEST(Convolution, sums_of_products) {
   EXPECT_EQ(str(conv2d(x, w, {}, {1, 1}, "same").sizes()), "[1, 1, 4, 4]");
   EXPECT_EQ(str(conv2d(x[0], w).sizes()), "[1, 2, 2]");
   EXPECT_EQ(str(conv_transpose2d(x, w, {}, {2, 2}).sizes()), "[1, 1, 9, 9]");
-  EXPECT_EQ(message([&] { conv2d(zeros({1, 2, 4, 4}), w); }),
-            "Given groups=1, weight of size [1, 1, 3, 3], expected input[1, 2, 4, 4] to have 1 channels, but got 2 channels instead");
-  EXPECT_EQ(message([&] { conv2d(zeros({1, 1, 2, 2}), w); }),
-            "Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be greater than actual input size");
+  EXPECT_EQ(message([&] {
+              conv2d(zeros({1, 2, 4, 4}), w);
+            }),
+            "Given groups=1, weight of size [1, 1, 3, 3], expected input[1, 2, 4, 4] to have 1 channels, but "
+            "got 2 channels instead");
+  EXPECT_EQ(message([&] {
+              conv2d(zeros({1, 1, 2, 2}), w);
+            }),
+            "Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size can't be "
+            "greater than actual input size");
   Tensor meta = conv2d(zeros({2, 1, 5, 5}).to(kMeta), w.to(kMeta));
   EXPECT_EQ(str(meta.sizes()), "[2, 1, 3, 3]");
 }
 
 TEST(Convolution, gradients) {
-  Tensor x = sample({2, 2, 5}).requires_grad_(), w = sample({2, 2, 3}, -1, 1, 2).requires_grad_(), b = sample({2}, -1, 1, 3).requires_grad_();
+  Tensor x = sample({2, 2, 5}).requires_grad_(), w = sample({2, 2, 3}, -1, 1, 2).requires_grad_(),
+         b = sample({2}, -1, 1, 3).requires_grad_();
   auto f = [](In t) { return conv1d(t[0], t[1], t[2], {2}, {1}); };
   auto g = [](In t) { return conv_transpose1d(t[0], t[1], t[2], {2}, {1}, {1}); };
   gradcheck("conv1d", f, {x, w, b});
@@ -52,34 +59,58 @@ TEST(Pooling, values_and_gradients) {
   EXPECT_EQ(avg_pool2d(x, 2).to_vector<double>(), (std::vector<double>{2.5, 4.5, 10.5, 12.5}));
   EXPECT_EQ(str(max_pool2d(x, 3, 2, 0, 1, true).sizes()), "[1, 1, 2, 2]");
   EXPECT_EQ(adaptive_avg_pool2d(x, {1, 1}).to_vector<double>(), (std::vector<double>{7.5}));
-  EXPECT_EQ(message([&] { max_pool2d(x, 2, 2, 2); }),
-            "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2 and dilation=1");
+  EXPECT_EQ(
+      message([&] { max_pool2d(x, 2, 2, 2); }),
+      "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2 and dilation=1");
   Tensor y = sample({1, 2, 5, 5}).requires_grad_();
   const std::pair<const char*, Tensor (*)(In)> cases[] = {
       {"max_pool2d", [](In t) { return max_pool2d(t[0], 2, 2, 1); }},
       {"max_pool1d", [](In t) { return max_pool1d(t[0][0], 3, 2); }},
       {"avg_pool2d", [](In t) { return avg_pool2d(t[0], 3, 2, 1, true, false); }},
-      {"adaptive_avg_pool2d", [](In t) { return adaptive_avg_pool2d(t[0], {3, 2}); }},
-      {"adaptive_max_pool2d", [](In t) { return std::get<0>(adaptive_max_pool2d(t[0], {3, 2})); }},
-      {"reflect", [](In t) { return pad(t[0], {1, 2, 2, 1}, "reflect"); }},
-      {"replicate", [](In t) { return pad(t[0], {1, 2, 2, 1}, "replicate"); }},
-      {"circular", [](In t) { return pad(t[0], {1, 2, 2, 1}, "circular"); }},
-      {"constant", [](In t) { return pad(t[0], {1, -1}); }},
+      {"adaptive_avg_pool2d",
+       [](In t) {
+         return adaptive_avg_pool2d(t[0], {3, 2});
+       }},
+      {"adaptive_max_pool2d",
+       [](In t) {
+         return std::get<0>(adaptive_max_pool2d(t[0], {3, 2}));
+       }},
+      {"reflect",
+       [](In t) {
+         return pad(t[0], {1, 2, 2, 1}, "reflect");
+       }},
+      {"replicate",
+       [](In t) {
+         return pad(t[0], {1, 2, 2, 1}, "replicate");
+       }},
+      {"circular",
+       [](In t) {
+         return pad(t[0], {1, 2, 2, 1}, "circular");
+       }},
+      {"constant",
+       [](In t) {
+         return pad(t[0], {1, -1});
+       }},
   };
   for (const auto& [name, f] : cases) {
     gradcheck(name, f, {y});
     gradgradcheck(name, f, {y});
   }
-  EXPECT_EQ(pad(arange(3.).view({1, 3}), {2, 1}, "reflect").to_vector<double>(), (std::vector<double>{2, 1, 0, 1, 2, 1}));
-  EXPECT_EQ(pad(arange(3.).view({1, 3}), {1, 1}, "circular").to_vector<double>(), (std::vector<double>{2, 0, 1, 2, 0}));
+  EXPECT_EQ(pad(arange(3.).view({1, 3}), {2, 1}, "reflect").to_vector<double>(),
+            (std::vector<double>{2, 1, 0, 1, 2, 1}));
+  EXPECT_EQ(pad(arange(3.).view({1, 3}), {1, 1}, "circular").to_vector<double>(),
+            (std::vector<double>{2, 0, 1, 2, 0}));
 }
 
 TEST(Attention, fused_equals_the_chain) {
   manual_seed(0);
   Tensor q = randn({2, 3, 5, 8}), k = randn({2, 3, 7, 8}), v = randn({2, 3, 7, 8}), mask = randn({5, 7}) > 0;
-  expect_close(scaled_dot_product_attention(q, k, v), std::get<0>(_scaled_dot_product_attention_math(q, k, v)));
-  expect_close(scaled_dot_product_attention(q, k, v, {}, 0., true), std::get<0>(_scaled_dot_product_attention_math(q, k, v, {}, 0., true)));
-  expect_close(scaled_dot_product_attention(q, k, v, mask), std::get<0>(_scaled_dot_product_attention_math(q, k, v, mask)));
+  expect_close(scaled_dot_product_attention(q, k, v),
+               std::get<0>(_scaled_dot_product_attention_math(q, k, v)));
+  expect_close(scaled_dot_product_attention(q, k, v, {}, 0., true),
+               std::get<0>(_scaled_dot_product_attention_math(q, k, v, {}, 0., true)));
+  expect_close(scaled_dot_product_attention(q, k, v, mask),
+               std::get<0>(_scaled_dot_product_attention_math(q, k, v, mask)));
 }
 
 TEST(Attention, gradients) {

@@ -15,14 +15,17 @@ void expect_near(const Tensor& t, std::vector<float> expected) {
 
 TEST(Random, the_numbers_of_pytorch) {
   manual_seed(0);
-  expect_near(rand({5}), {0.49625658988952637f, 0.7682217955589294f, 0.08847743272781372f, 0.13203048706054688f, 0.30742281675338745f});
+  expect_near(rand({5}), {0.49625658988952637f, 0.7682217955589294f, 0.08847743272781372f,
+                          0.13203048706054688f, 0.30742281675338745f});
   manual_seed(0);
-  expect_near(randn({5}), {1.5409960746765137f, -0.293428897857666f, -2.1787893772125244f, 0.5684312582015991f, -1.0845223665237427f});
+  expect_near(randn({5}), {1.5409960746765137f, -0.293428897857666f, -2.1787893772125244f,
+                           0.5684312582015991f, -1.0845223665237427f});
   manual_seed(0);
   EXPECT_EQ(randint(10, {6}).to_vector<int64_t>(), (std::vector<int64_t>{4, 9, 3, 0, 3, 9}));
   EXPECT_EQ(randperm(6).to_vector<int64_t>(), (std::vector<int64_t>{1, 4, 3, 2, 5, 0}));
   manual_seed(0);
-  expect_near(normal(arange(4.), 2.0), {3.0819921493530273f, 0.41314220428466797f, -2.357578754425049f, 4.136862754821777f});
+  expect_near(normal(arange(4.), 2.0),
+              {3.0819921493530273f, 0.41314220428466797f, -2.357578754425049f, 4.136862754821777f});
   manual_seed(0);
   expect_near(bernoulli(full({8}, 0.7)), {1, 0, 1, 1, 1, 1, 1, 0});
 }

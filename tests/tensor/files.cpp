@@ -12,7 +12,10 @@ namespace {
 
 TEST(TensorFiles, round_trips_every_format) {
   io::TemporaryDir dir;
-  TensorMap tensors{{"a", arange(6).view({2, 3})}, {"b", tensor({1.5, -2.}).to(kHalf)}, {"c", tensor(true)}, {"e", zeros({0, 2})}};
+  TensorMap tensors{{"a", arange(6).view({2, 3})},
+                    {"b", tensor({1.5, -2.}).to(kHalf)},
+                    {"c", tensor(true)},
+                    {"e", zeros({0, 2})}};
   for (const char* name : {"t.npz", "t.safetensors"}) {
     SCOPED_TRACE(name);
     save_tensors(dir / name, tensors);
@@ -39,7 +42,8 @@ TEST(TensorFiles, what_a_format_has_not_is_refused) {
     save_npy(dir / "x.npy", ones({2}, kBFloat16));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "save_npy: NumPy has no type for bfloat16; convert the tensor with to(kFloat) first");
+    EXPECT_STREQ(e.what(),
+                 "save_npy: NumPy has no type for bfloat16; convert the tensor with to(kFloat) first");
   }
   EXPECT_THROW(load_tensors("x.txt"), Error);
 }

@@ -20,7 +20,8 @@ TEST(TensorPrint, numbers) {
 }
 
 TEST(TensorPrint, layout) {
-  EXPECT_EQ(arange(12).view({3, 4}).str(), "tensor([[ 0,  1,  2,  3],\n        [ 4,  5,  6,  7],\n        [ 8,  9, 10, 11]])");
+  EXPECT_EQ(arange(12).view({3, 4}).str(),
+            "tensor([[ 0,  1,  2,  3],\n        [ 4,  5,  6,  7],\n        [ 8,  9, 10, 11]])");
   EXPECT_EQ(arange(1001).str(), "tensor([   0,    1,    2,  ...,  998,  999, 1000])");
   EXPECT_EQ(zeros({2, 2, 2}, kInt).str(),
             "tensor([[[0, 0],\n         [0, 0]],\n\n        [[0, 0],\n         [0, 0]]], dtype=torch.int32)");

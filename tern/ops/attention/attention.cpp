@@ -19,16 +19,23 @@ double scale_of(const Tensor& query, std::optional<double> scale) {
 
 void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal) {
   if (q.dtype() != k.dtype() || q.dtype() != v.dtype())
-    failf("Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
-          name(q.dtype()), name(k.dtype()), name(v.dtype()));
+    failf(
+        "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
+        "value.dtype: {} instead.",
+        name(q.dtype()), name(k.dtype()), name(v.dtype()));
   if (q.dim() < 2 || k.dim() < 2 || v.dim() < 2)
-    failf("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {}, key.dim: {} and value.dim: {} instead.",
-          q.dim(), k.dim(), v.dim());
+    failf(
+        "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {}, key.dim: "
+        "{} and value.dim: {} instead.",
+        q.dim(), k.dim(), v.dim());
   if (mask.defined()) {
     if (mask.dtype() != kBool && mask.dtype() != q.dtype() && mask.dtype() != kFloat)
-      failf("Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} and  query.dtype: {} instead.",
-            name(mask.dtype()), name(q.dtype()));
-    if (causal) fail("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+      failf(
+          "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} "
+          "and  query.dtype: {} instead.",
+          name(mask.dtype()), name(q.dtype()));
+    if (causal)
+      fail("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   }
 }
 
@@ -52,7 +59,8 @@ Tensor safe_softmax(const Tensor& scores) {
 bool fits_fused(const args::scaled_dot_product_attention& a) {
   const Tensor &q = a.query, &k = a.key, &v = a.value;
   if (a.dropout_p != 0 || a.enable_gqa || q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
-  if (q.dtype() != kFloat && q.dtype() != kDouble && q.dtype() != kHalf && q.dtype() != kBFloat16) return false;
+  if (q.dtype() != kFloat && q.dtype() != kDouble && q.dtype() != kHalf && q.dtype() != kBFloat16)
+    return false;
   if (a.attn_mask.defined() && a.attn_mask.requires_grad() && thread_state.grad_enabled) return false;
   if (a.attn_mask.defined() && a.attn_mask.dim() != 2 && a.attn_mask.dim() != 4) return false;
   for (int d : {0, 1})
@@ -69,19 +77,23 @@ Tensor body_scaled_dot_product_attention(const args::scaled_dot_product_attentio
   check_attention(a.query, a.key, a.value, a.attn_mask, a.is_causal);
   if (fits_fused(a)) {
     Tensor mask = added_mask(a.attn_mask, a.query.dtype());
-    return std::get<0>(_scaled_dot_product_flash_attention_for_cpu(a.query, a.key, a.value, 0., a.is_causal, mask, a.scale));
+    return std::get<0>(
+        _scaled_dot_product_flash_attention_for_cpu(a.query, a.key, a.value, 0., a.is_causal, mask, a.scale));
   }
-  return std::get<0>(_scaled_dot_product_attention_math(a.query, a.key, a.value, a.attn_mask, a.dropout_p, a.is_causal, Tensor(), a.scale,
-                                                        a.enable_gqa));
+  return std::get<0>(_scaled_dot_product_attention_math(a.query, a.key, a.value, a.attn_mask, a.dropout_p,
+                                                        a.is_causal, Tensor(), a.scale, a.enable_gqa));
 }
 
-std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(const args::_scaled_dot_product_attention_math& a) {
+std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
+    const args::_scaled_dot_product_attention_math& a) {
   check_attention(a.query, a.key, a.value, a.attn_mask, a.is_causal);
   Tensor key = a.key, value = a.value, mask = a.attn_mask;
   if (a.enable_gqa) {
     int64_t q = a.query.size(-3).guard_int(), k = key.size(-3).guard_int(), v = value.size(-3).guard_int();
     if (k == 0 || v == 0 || q % k || q % v)
-      failf("Number of heads in key and value must divide the number of heads in query, but got {}, {} and {}", k, v, q);
+      failf(
+          "Number of heads in key and value must divide the number of heads in query, but got {}, {} and {}",
+          k, v, q);
     if (q != k) key = repeat_interleave(key, SymInt(q / k), -3);
     if (q != v) value = repeat_interleave(value, SymInt(q / v), -3);
   }
@@ -104,12 +116,15 @@ std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(const args::_
 
 // ---- fused ----
 
-Shapes shape__scaled_dot_product_flash_attention_for_cpu(const args::_scaled_dot_product_flash_attention_for_cpu& a) {
+Shapes shape__scaled_dot_product_flash_attention_for_cpu(
+    const args::_scaled_dot_product_flash_attention_for_cpu& a) {
   const Tensor &q = a.query, &k = a.key, &v = a.value;
-  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4) fail("scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs shape of {B, H, T, K}");
+  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4)
+    fail("scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs shape of {B, H, T, K}");
   if (!require_eq(q.sizes()[3], k.sizes()[3]) || !require_eq(k.sizes()[2], v.sizes()[2]))
     fail("scaled_dot_product_attention_flash_attention: Q/K/V should have the same head size");
-  if (a.dropout_p != 0) fail("scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
+  if (a.dropout_p != 0)
+    fail("scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
   // [B, H, T, K] over memory of [B, T, H, K]: what comes next puts the heads side by side again.
   SymInt b = q.sizes()[0], h = q.sizes()[1], t = q.sizes()[2], w = v.sizes()[3];
   Shape out(Dims{b, h, t, w}, q.dtype());
@@ -119,14 +134,17 @@ Shapes shape__scaled_dot_product_flash_attention_for_cpu(const args::_scaled_dot
   lse.strides = Dims{t * h, SymInt(1), h};
   return {out, lse};
 }
-void kernel__scaled_dot_product_flash_attention_for_cpu(const args::_scaled_dot_product_flash_attention_for_cpu& a, Out out) {
+void kernel__scaled_dot_product_flash_attention_for_cpu(
+    const args::_scaled_dot_product_flash_attention_for_cpu& a, Out out) {
   if (out[0].int_numel() == 0) return;
   if (a.query.dtype() == kDouble) {
     auto [result, lse] = body__scaled_dot_product_flash_attention_for_cpu(a);
     copy_elements(result, out[0]);
     return copy_elements(lse, out[1]);
   }
-  auto rows = [](const Tensor& t) { return t.dtype() == kFloat && t.int_strides()[3] == 1 ? t : row_major(t, kFloat); };
+  auto rows = [](const Tensor& t) {
+    return t.dtype() == kFloat && t.int_strides()[3] == 1 ? t : row_major(t, kFloat);
+  };
   Tensor q = rows(a.query), k = rows(a.key), v = rows(a.value);
   Tensor y = out[0].dtype() == kFloat ? out[0] : make_tensor(out[0].sizes(), out[0].strides(), kFloat);
   kernels::AttentionShape s{};
@@ -149,8 +167,10 @@ void kernel__scaled_dot_product_flash_attention_for_cpu(const args::_scaled_dot_
     bool boolean = a.attn_mask.dtype() == kBool;
     mask = boolean || a.attn_mask.dtype() == kFloat ? a.attn_mask : row_major(a.attn_mask, kFloat);
     mask = expand_view(mask, {SymInt(s.batch), SymInt(s.heads), SymInt(s.queries), SymInt(s.keys)});
-    if (boolean) s.bool_mask = static_cast<const bool*>(mask.data());
-    else s.mask = static_cast<const float*>(mask.data());
+    if (boolean)
+      s.bool_mask = static_cast<const bool*>(mask.data());
+    else
+      s.mask = static_cast<const float*>(mask.data());
     for (int d = 0; d < 4; ++d) s.mask_strides[d] = mask.int_strides()[d];
   }
   Tensor lse = make_tensor(out[1].sizes(), kFloat);
@@ -162,7 +182,8 @@ void kernel__scaled_dot_product_flash_attention_for_cpu(const args::_scaled_dot_
     float* p = y.data_ptr<float>();
     for (int64_t i = 0; i < lse.int_numel(); ++i)
       if (std::isinf(sums[i]) && sums[i] < 0)
-        std::fill_n(p + i / (s.heads * s.queries) * s.y_strides[0] + i / s.queries % s.heads * s.y_strides[1] + i % s.queries * s.y_strides[2],
+        std::fill_n(p + i / (s.heads * s.queries) * s.y_strides[0] +
+                        i / s.queries % s.heads * s.y_strides[1] + i % s.queries * s.y_strides[2],
                     s.value_width, 0.f);
   }
   if (!y.is_same(out[0])) copy_elements(y, out[0]);
@@ -181,7 +202,8 @@ Tensor full_scores(const Tensor& q, const Tensor& k, const Tensor& mask, bool ca
 
 }  // namespace
 
-std::tuple<Tensor, Tensor> body__scaled_dot_product_flash_attention_for_cpu(const args::_scaled_dot_product_flash_attention_for_cpu& a) {
+std::tuple<Tensor, Tensor> body__scaled_dot_product_flash_attention_for_cpu(
+    const args::_scaled_dot_product_flash_attention_for_cpu& a) {
   Tensor scores = full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale_of(a.query, a.scale));
   Tensor out = matmul(safe_softmax(scores), a.value);
   return {out, logsumexp(scores, {-1})};
@@ -195,7 +217,8 @@ std::tuple<Tensor, Tensor, Tensor> body__scaled_dot_product_flash_attention_for_
   Tensor grad_value = matmul(transpose(weights, -2, -1), a.grad_out);
   Tensor grad_weights = matmul(a.grad_out, transpose(a.value, -2, -1));
   Tensor grad_scores = weights * (grad_weights - sum(weights * grad_weights, {-1}, true));
-  return {matmul(grad_scores, a.key) * scale, matmul(transpose(grad_scores, -2, -1), a.query) * scale, grad_value};
+  return {matmul(grad_scores, a.key) * scale, matmul(transpose(grad_scores, -2, -1), a.query) * scale,
+          grad_value};
 }
 
 }  // namespace tern

@@ -16,8 +16,10 @@ SymInt at(Span<const SymInt> list, int64_t d) { return list[list.size() == 1 ? 0
 
 void check_list(const char* what, Span<const SymInt> list, int64_t dims) {
   if (list.size() != 1 && static_cast<int64_t>(list.size()) != dims)
-    failf("expected {} to be a single integer value or a list of {} values to match the convolution dimensions, but got {}={}", what,
-          dims, what, str(list));
+    failf(
+        "expected {} to be a single integer value or a list of {} values to match the convolution "
+        "dimensions, but got {}={}",
+        what, dims, what, str(list));
 }
 
 std::string by_x(Span<const SymInt> sizes) {
@@ -28,14 +30,18 @@ std::string by_x(Span<const SymInt> sizes) {
 
 Shapes conv_shape(const args::convolution& a) {
   int64_t n = a.weight.dim(), dims = n - 2;
-  if (n < 3 || n > 5) failf("convolution: weight should have three to five dimensions, but got weight of size {}", str(a.weight.sizes()));
+  if (n < 3 || n > 5)
+    failf("convolution: weight should have three to five dimensions, but got weight of size {}",
+          str(a.weight.sizes()));
   if (a.input.dim() != n)
-    failf("Expected {}D (batched) input to convolution with weight of size {}, but got input of size: {}", n, str(a.weight.sizes()),
-          str(a.input.sizes()));
+    failf("Expected {}D (batched) input to convolution with weight of size {}, but got input of size: {}", n,
+          str(a.weight.sizes()), str(a.input.sizes()));
   if (a.input.dtype() != a.weight.dtype())
-    failf("Input type ({}) and weight type ({}) should be the same", script_name(a.input.dtype()), script_name(a.weight.dtype()));
+    failf("Input type ({}) and weight type ({}) should be the same", script_name(a.input.dtype()),
+          script_name(a.weight.dtype()));
   if (a.bias.defined() && a.bias.dtype() != a.input.dtype())
-    failf("Input type ({}) and bias type ({}) should be the same", script_name(a.input.dtype()), script_name(a.bias.dtype()));
+    failf("Input type ({}) and bias type ({}) should be the same", script_name(a.input.dtype()),
+          script_name(a.bias.dtype()));
   check_list("stride", a.stride, dims);
   check_list("padding", a.padding, dims);
   check_list("dilation", a.dilation, dims);
@@ -49,17 +55,26 @@ Shapes conv_shape(const args::convolution& a) {
   }
   Span<const SymInt> in = a.input.sizes(), w = a.weight.sizes();
   if (!a.transposed && w[0] < groups)
-    failf("Given groups={}, expected weight to be at least {} at dimension 0, but got weight of size {} instead", groups, groups, str(w));
+    failf(
+        "Given groups={}, expected weight to be at least {} at dimension 0, but got weight of size {} "
+        "instead",
+        groups, groups, str(w));
   if (!(mod(w[0], groups) == 0))
-    failf("Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size {} instead", groups, groups,
-          str(w));
+    failf(
+        "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size {} "
+        "instead",
+        groups, groups, str(w));
   SymInt channels = a.transposed ? w[0] : w[1] * groups, features = a.transposed ? w[1] * groups : w[0];
   if (!require_eq(in[1], channels))
-    failf("Given {}groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels instead",
-          a.transposed ? "transposed=1, " : "", groups, str(w), str(in), channels.str(), in[1].str());
+    failf(
+        "Given {}groups={}, weight of size {}, expected input{} to have {} channels, but got {} channels "
+        "instead",
+        a.transposed ? "transposed=1, " : "", groups, str(w), str(in), channels.str(), in[1].str());
   if (a.bias.defined() && (a.bias.dim() != 1 || !require_eq(a.bias.sizes()[0], features)))
-    failf("Given {}weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {} instead",
-          a.transposed ? "transposed=1, " : "", str(w), features.str(), str(a.bias.sizes()));
+    failf(
+        "Given {}weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size "
+        "{} instead",
+        a.transposed ? "transposed=1, " : "", str(w), features.str(), str(a.bias.sizes()));
   Dims sizes{in[0], features}, padded, kernel;
   bool fits = true;
   for (int64_t d = 0; d < dims; ++d) {
@@ -67,8 +82,10 @@ Shapes conv_shape(const args::convolution& a) {
     if (a.transposed) {
       SymInt out = (size - 1) * at(a.stride, d) - at(a.padding, d) * 2 + reach + at(a.output_padding, d);
       if (!surely_le(0, out) && out < 0)
-        failf("Given input size per channel: ({}). Calculated output size per channel is negative. Output size is too small",
-              by_x(Span<const SymInt>(in.data() + 2, static_cast<size_t>(dims))));
+        failf(
+            "Given input size per channel: ({}). Calculated output size per channel is negative. Output size "
+            "is too small",
+            by_x(Span<const SymInt>(in.data() + 2, static_cast<size_t>(dims))));
       sizes.push_back(out);
       continue;
     }
@@ -79,13 +96,16 @@ Shapes conv_shape(const args::convolution& a) {
     sizes.push_back(floor_div(room - reach, at(a.stride, d)) + 1);
   }
   if (!fits)
-    failf("Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size",
-          by_x(padded), by_x(kernel));
+    failf(
+        "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater "
+        "than actual input size",
+        by_x(padded), by_x(kernel));
   return {Shape(std::move(sizes), a.input.dtype())};
 }
 
-kernels::ConvShape kernel_shape(const Tensor& input, const Tensor& weight, Span<const SymInt> stride, Span<const SymInt> padding,
-                                Span<const SymInt> dilation, bool transposed, Span<const SymInt> output_padding, SymInt groups) {
+kernels::ConvShape kernel_shape(const Tensor& input, const Tensor& weight, Span<const SymInt> stride,
+                                Span<const SymInt> padding, Span<const SymInt> dilation, bool transposed,
+                                Span<const SymInt> output_padding, SymInt groups) {
   kernels::ConvShape s;
   s.dims = static_cast<int>(input.dim()) - 2;
   s.batch = input.int_sizes()[0];
@@ -112,14 +132,16 @@ void kernel_convolution(const args::convolution& a, Out out) {
   if (a.input.int_numel() == 0 || a.weight.int_numel() == 0) {
     fill_elements(out[0], 0);
     if (a.bias.defined()) {
-      Dims sizes(static_cast<size_t>(out[0].dim()), SymInt(1)), strides(static_cast<size_t>(out[0].dim()), SymInt(0));
+      Dims sizes(static_cast<size_t>(out[0].dim()), SymInt(1)),
+          strides(static_cast<size_t>(out[0].dim()), SymInt(0));
       sizes[1] = a.bias.sizes()[0];
       strides[1] = a.bias.strides()[0];
       copy_elements(a.bias.as_view(sizes, strides), out[0]);
     }
     return;
   }
-  kernels::ConvShape s = kernel_shape(a.input, a.weight, a.stride, a.padding, a.dilation, a.transposed, a.output_padding, a.groups);
+  kernels::ConvShape s = kernel_shape(a.input, a.weight, a.stride, a.padding, a.dilation, a.transposed,
+                                      a.output_padding, a.groups);
   Tensor x = row_major(a.input), w = row_major(a.weight), b = a.bias.defined() ? row_major(a.bias) : Tensor();
   kernels::conv_forward(x.dtype(), s, x.data(), w.data(), b.defined() ? b.data() : nullptr, out[0].data());
 }
@@ -138,7 +160,8 @@ void kernel_convolution_backward(const args::convolution_backward& a, Out out) {
     for (const Tensor& t : out) fill_elements(t, 0);
     return;
   }
-  kernels::ConvShape s = kernel_shape(a.input, a.weight, a.stride, a.padding, a.dilation, a.transposed, a.output_padding, a.groups);
+  kernels::ConvShape s = kernel_shape(a.input, a.weight, a.stride, a.padding, a.dilation, a.transposed,
+                                      a.output_padding, a.groups);
   Tensor g = row_major(a.grad_output);
   if (a.output_mask[0]) {
     Tensor w = row_major(a.weight);
@@ -162,10 +185,10 @@ Dims as_dims(Ints list) {
 }
 
 // Convolution is linear in each of its arguments, so that everything is again a convolution or its backward.
-std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(GradContext& c, const Tensor& grad_output, const Tensor& input,
-                                                               const Tensor& weight, Span<const SymInt> stride,
-                                                               Span<const SymInt> padding, Span<const SymInt> dilation,
-                                                               bool transposed, Span<const SymInt> output_padding, SymInt groups) {
+std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(
+    GradContext& c, const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+    Span<const SymInt> stride, Span<const SymInt> padding, Span<const SymInt> dilation, bool transposed,
+    Span<const SymInt> output_padding, SymInt groups) {
   Tensor for_output, for_input, for_weight;
   auto add_to = [](Tensor& sum, const Tensor& t) { sum = sum.defined() ? sum + t : t; };
   auto forward = [&](const Tensor& x, const Tensor& w) {
@@ -175,13 +198,15 @@ std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(GradContext& c, c
     Tensor u = c.grad(0);
     add_to(for_output, forward(u, weight));
     const bool mask[] = {false, true, false};
-    for_weight = std::get<1>(convolution_backward(grad_output, u, weight, {}, stride, padding, dilation, transposed, output_padding, groups, mask));
+    for_weight = std::get<1>(convolution_backward(grad_output, u, weight, {}, stride, padding, dilation,
+                                                  transposed, output_padding, groups, mask));
   }
   if (c.has_grad(1)) {
     Tensor v = c.grad(1);
     add_to(for_output, forward(input, v));
     const bool mask[] = {true, false, false};
-    for_input = std::get<0>(convolution_backward(grad_output, input, v, {}, stride, padding, dilation, transposed, output_padding, groups, mask));
+    for_input = std::get<0>(convolution_backward(grad_output, input, v, {}, stride, padding, dilation,
+                                                 transposed, output_padding, groups, mask));
   }
   if (c.has_grad(2)) {
     Dims sizes(static_cast<size_t>(grad_output.dim()), SymInt(1));
@@ -203,33 +228,39 @@ template <class F>
 Tensor batched(int64_t dims, const Tensor& input, const char* suffix, F&& f) {
   if (input.dim() == dims + 2) return f(input);
   if (input.dim() != dims + 1)
-    failf("Expected {}D (unbatched) or {}D (batched) input to conv{}{}d, but got input of size: {}", dims + 1, dims + 2, suffix, dims,
-          str(input.sizes()));
+    failf("Expected {}D (unbatched) or {}D (batched) input to conv{}{}d, but got input of size: {}", dims + 1,
+          dims + 2, suffix, dims, str(input.sizes()));
   return squeeze(f(unsqueeze(input, 0)), 0);
 }
 
 }  // namespace
 
-Tensor conv_nd(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
-               Span<const SymInt> padding, Span<const SymInt> dilation, bool transposed, Span<const SymInt> output_padding, SymInt groups) {
+Tensor conv_nd(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
+               Span<const SymInt> stride, Span<const SymInt> padding, Span<const SymInt> dilation,
+               bool transposed, Span<const SymInt> output_padding, SymInt groups) {
   if (weight.dim() != dims + 2)
-    failf("conv{}{}d: expected weight to have {} dimensions, but got weight of size {}", transposed ? "_transpose" : "", dims, dims + 2,
-          str(weight.sizes()));
+    failf("conv{}{}d: expected weight to have {} dimensions, but got weight of size {}",
+          transposed ? "_transpose" : "", dims, dims + 2, str(weight.sizes()));
   auto all = [&](Span<const SymInt> list) {
     Dims full(list);
     while (list.size() == 1 && static_cast<int64_t>(full.size()) < dims) full.push_back(list[0]);
     return full;
   };
   Dims s = all(stride), p = all(padding), d = all(dilation), o = all(output_padding);
-  return batched(dims, input, transposed ? "_transpose" : "",
-                 [&](const Tensor& x) { return convolution(x, weight, bias, s, p, d, transposed, o, groups); });
+  return batched(dims, input, transposed ? "_transpose" : "", [&](const Tensor& x) {
+    return convolution(x, weight, bias, s, p, d, transposed, o, groups);
+  });
 }
 
-Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride, std::string_view padding,
-                      Span<const SymInt> dilation, SymInt groups) {
+Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                      Span<const SymInt> stride, std::string_view padding, Span<const SymInt> dilation,
+                      SymInt groups) {
   int64_t dims = weight.dim() - 2;
-  if (dims < 1 || dims > 3) failf("convolution: weight should have three to five dimensions, but got weight of size {}", str(weight.sizes()));
-  if (padding == "valid") return conv_nd(dims, input, weight, bias, stride, {0}, dilation, false, {0}, groups);
+  if (dims < 1 || dims > 3)
+    failf("convolution: weight should have three to five dimensions, but got weight of size {}",
+          str(weight.sizes()));
+  if (padding == "valid")
+    return conv_nd(dims, input, weight, bias, stride, {0}, dilation, false, {0}, groups);
   if (padding != "same") failf("Invalid padding string: '{}'", padding);
   for (SymInt s : stride)
     if (!(s == 1)) fail("padding='same' is not supported for strided convolutions");
@@ -237,19 +268,23 @@ Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& b
   Dims near, extra(static_cast<size_t>(2 * dims), SymInt(0));
   bool even = true;
   for (int64_t d = 0; d < dims; ++d) {
-    SymInt total = at(dilation, d) * (weight.sizes()[d + 2] - 1), left = floor_div(total, 2), right = total - left;
+    SymInt total = at(dilation, d) * (weight.sizes()[d + 2] - 1), left = floor_div(total, 2),
+           right = total - left;
     near.push_back(left);
     if (!(left == right)) {
       even = false;
       extra[static_cast<size_t>(2 * (dims - 1 - d) + 1)] = right - left;
     }
   }
-  return conv_nd(dims, even ? input : constant_pad_nd(input, extra, 0), weight, bias, stride, near, dilation, false, {0}, groups);
+  return conv_nd(dims, even ? input : constant_pad_nd(input, extra, 0), weight, bias, stride, near, dilation,
+                 false, {0}, groups);
 }
-Tensor conv_nd_mode(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
-                    std::string_view padding, Span<const SymInt> dilation, SymInt groups) {
+Tensor conv_nd_mode(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                    Span<const SymInt> stride, std::string_view padding, Span<const SymInt> dilation,
+                    SymInt groups) {
   if (weight.dim() != dims + 2)
-    failf("conv{}d: expected weight to have {} dimensions, but got weight of size {}", dims, dims + 2, str(weight.sizes()));
+    failf("conv{}d: expected weight to have {} dimensions, but got weight of size {}", dims, dims + 2,
+          str(weight.sizes()));
   return conv_with_mode(input, weight, bias, stride, padding, dilation, groups);
 }
 

@@ -16,14 +16,16 @@ Shapes shape__to_copy(const args::_to_copy& a) {
     fail(ErrorKind::not_supported, "to: only strided tensors are supported, not sparse ones");
   if (a.self.is_meta() && a.device && a.device->type != DeviceType::meta)
     fail(ErrorKind::not_supported, "Cannot copy out of meta tensor; no data!");
-  return {Shape(Dims(a.self.sizes()), a.dtype.value_or(a.self.dtype()), strides_like(a.self, a.memory_format))};
+  return {
+      Shape(Dims(a.self.sizes()), a.dtype.value_or(a.self.dtype()), strides_like(a.self, a.memory_format))};
 }
 void kernel__to_copy(const args::_to_copy& a, Out out) { copy_elements(a.self, out[0]); }
 
 namespace {
 
-Tensor convert(const Tensor& self, std::optional<DType> dtype, std::optional<Layout> layout, std::optional<Device> device,
-               std::optional<bool> pin_memory, bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
+Tensor convert(const Tensor& self, std::optional<DType> dtype, std::optional<Layout> layout,
+               std::optional<Device> device, std::optional<bool> pin_memory, bool non_blocking, bool copy,
+               std::optional<MemoryFormat> format) {
   MemoryFormat wanted = format.value_or(MemoryFormat::preserve);
   bool same = (!dtype || *dtype == self.dtype()) && (!device || device->type == self.device().type) &&
               (wanted == MemoryFormat::preserve || self.is_contiguous(wanted));
@@ -56,8 +58,10 @@ namespace {
 void check_broadcast_to(const Tensor& src, const Tensor& self) {
   Dims sizes = broadcast_sizes(self.sizes(), src.sizes());
   bool same = static_cast<int64_t>(sizes.size()) == self.dim();
-  for (size_t d = 0; same && d < sizes.size(); ++d) same = surely_eq(sizes[d], self.sizes()[d]) || sizes[d] == self.sizes()[d];
-  if (!same) failf("output with shape {} doesn't match the broadcast shape {}", str(self.sizes()), str(sizes));
+  for (size_t d = 0; same && d < sizes.size(); ++d)
+    same = surely_eq(sizes[d], self.sizes()[d]) || sizes[d] == self.sizes()[d];
+  if (!same)
+    failf("output with shape {} doesn't match the broadcast shape {}", str(self.sizes()), str(sizes));
 }
 void check_one_value(const Tensor& value) {
   if (value.dim() > 0)
@@ -73,8 +77,10 @@ void check_data(const Tensor& src, const Tensor& self) {
 void begin_write(const Tensor& self) {
   for (int64_t d = 0; d < self.dim(); ++d)
     if (self.strides()[d].is_int() && self.strides()[d].as_int() == 0 && !surely_le(self.sizes()[d], 1))
-      fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-           "Please clone() the tensor before performing the operation.");
+      fail(
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+          "location. "
+          "Please clone() the tensor before performing the operation.");
   ++self.storage()->version;
 }
 
@@ -110,7 +116,8 @@ Tensor kernel_fill__Tensor(const args::fill__Tensor& a) {
   check_one_value(a.value);
   check_data(a.value, a.self);
   begin_write(a.self);
-  if (!a.self.is_fake() && !(a.value.is_fake() && !a.value->wrapped_number)) fill_elements(a.self, read_scalar(a.value));
+  if (!a.self.is_fake() && !(a.value.is_fake() && !a.value->wrapped_number))
+    fill_elements(a.self, read_scalar(a.value));
   return a.self;
 }
 Shapes shape_fill_Scalar(const args::fill_Scalar& a) { return {like(a.self)}; }
@@ -131,7 +138,9 @@ void kernel_zero(const args::zero&, Out out) { fill_elements(out[0], 0); }
 // ---- the same memory ----
 
 Tensor view_detach(const args::detach& a) { return a.self.shallow_copy(); }
-Tensor view_alias(const args::alias& a) { return a.self.as_view(Dims(a.self.sizes()), Dims(a.self.strides())); }
+Tensor view_alias(const args::alias& a) {
+  return a.self.as_view(Dims(a.self.sizes()), Dims(a.self.strides()));
+}
 Tensor view_lift_fresh(const args::lift_fresh& a) {
   return a.self.as_view(Dims(a.self.sizes()), Dims(a.self.strides()));
 }
@@ -152,9 +161,11 @@ Scalar body__local_scalar_dense(const args::_local_scalar_dense& a) {
       if (std::optional<Scalar> answer = mode->item(a.self, state.loc)) return *answer;
   }
   if (a.self.is_fake() && !a.self->wrapped_number)
-    failf("item: the value of a {} tensor is not known; it has a shape but no data. Compute with the tensor itself, or "
-          "take the number from a real tensor",
-          a.self.is_meta() ? "meta" : "fake");
+    failf(
+        "item: the value of a {} tensor is not known; it has a shape but no data. Compute with the tensor "
+        "itself, or "
+        "take the number from a real tensor",
+        a.self.is_meta() ? "meta" : "fake");
   return read_scalar(a.self);
 }
 

@@ -16,7 +16,9 @@ void check_strided(std::optional<Layout> layout, const char* op) {
 }
 
 Shapes sized(Span<const SymInt> size, DType dtype) { return {Shape(size, dtype)}; }
-Shapes sized(Span<const SymInt> size, std::optional<DType> dtype) { return sized(size, dtype.value_or(default_dtype())); }
+Shapes sized(Span<const SymInt> size, std::optional<DType> dtype) {
+  return sized(size, dtype.value_or(default_dtype()));
+}
 
 template <class A>
 Shapes like_shape(const A& a) {
@@ -38,9 +40,11 @@ void kernel_empty_memory_format(const args::empty_memory_format&, Out) {}
 
 Shapes shape_empty_strided(const args::empty_strided& a) {
   if (a.size.size() != a.stride.size())
-    failf("dimensionality of sizes ({}) must match dimensionality of strides ({})", a.size.size(), a.stride.size());
+    failf("dimensionality of sizes ({}) must match dimensionality of strides ({})", a.size.size(),
+          a.stride.size());
   for (SymInt s : a.stride)
-    if (s.is_int() && s.as_int() < 0) failf("empty_strided: negative strides are not supported, got {}", str(a.stride));
+    if (s.is_int() && s.as_int() < 0)
+      failf("empty_strided: negative strides are not supported, got {}", str(a.stride));
   return {Shape(Dims(a.size), a.dtype.value_or(default_dtype()), Dims(a.stride))};
 }
 void kernel_empty_strided(const args::empty_strided&, Out) {}
@@ -48,14 +52,17 @@ void kernel_empty_strided(const args::empty_strided&, Out) {}
 Shapes shape_empty_permuted(const args::empty_permuted& a) {
   size_t n = a.size.size();
   if (a.physical_layout.size() != n)
-    failf("Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} is not "
-          "equal to len(physical_layout) = {}",
-          n, a.physical_layout.size());
+    failf(
+        "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {} "
+        "is not "
+        "equal to len(physical_layout) = {}",
+        n, a.physical_layout.size());
   Dims strides(n, SymInt(-1));
   SymInt step = 1;
   for (size_t i = n; i-- > 0;) {
     int64_t d = a.physical_layout[i];
-    if (d < 0 || d >= static_cast<int64_t>(n)) failf("Dimension out of range (expected to be between 0 and {}, but got {})", n - 1, d);
+    if (d < 0 || d >= static_cast<int64_t>(n))
+      failf("Dimension out of range (expected to be between 0 and {}, but got {})", n - 1, d);
     if (strides[d].as_int() != -1) failf("Duplicate dim not allowed");
     strides[d] = step;
     step = step * sym_max(a.size[d], 1);
@@ -73,7 +80,8 @@ Shapes shape_new_empty(const args::new_empty& a) { return sized(a.size, a.dtype.
 void kernel_new_empty(const args::new_empty&, Out) {}
 Shapes shape_new_empty_strided(const args::new_empty_strided& a) {
   if (a.size.size() != a.stride.size())
-    failf("dimensionality of sizes ({}) must match dimensionality of strides ({})", a.size.size(), a.stride.size());
+    failf("dimensionality of sizes ({}) must match dimensionality of strides ({})", a.size.size(),
+          a.stride.size());
   return {Shape(Dims(a.size), a.dtype.value_or(a.self.dtype()), Dims(a.stride))};
 }
 void kernel_new_empty_strided(const args::new_empty_strided&, Out) {}
@@ -106,9 +114,12 @@ void kernel_scalar_tensor(const args::scalar_tensor& a, Out out) { fill_elements
 
 namespace {
 
-bool all_ints(const args::arange_start_step& a) { return a.start.is_int() && a.end.is_int() && a.step.is_int(); }
+bool all_ints(const args::arange_start_step& a) {
+  return a.start.is_int() && a.end.is_int() && a.step.is_int();
+}
 
-// How many steps fit: by integers where the result or the numbers are integers, else by doubles as PyTorch counts.
+// How many steps fit: by integers where the result or the numbers are integers, else by doubles as PyTorch
+// counts.
 SymInt arange_length(const args::arange_start_step& a) {
   if (all_ints(a)) {
     SymInt start = a.start.sym(), end = a.end.sym(), step = a.step.sym();
@@ -200,13 +211,18 @@ void kernel_logspace(const args::logspace& a, Out out) {
     using T = decltype(zero);
     T* to = static_cast<T*>(out[0].data());
     if constexpr (requires { zero.real(); } || std::is_same_v<T, bool>) {
-      failf(ErrorKind::not_supported, "\"logspace_cpu\" not implemented for '{}'", script_name(out[0].dtype()));
+      failf(ErrorKind::not_supported, "\"logspace_cpu\" not implemented for '{}'",
+            script_name(out[0].dtype()));
     } else {
-      double start = a.start.to_double(), end = a.end.to_double(), step = n > 1 ? (end - start) / double(n - 1) : 0;
+      double start = a.start.to_double(), end = a.end.to_double(),
+             step = n > 1 ? (end - start) / double(n - 1) : 0;
       for (int64_t i = 0; i < n; ++i) {
-        double v = std::pow(a.base, i < n / 2 || n == 1 ? start + step * double(i) : end - step * double(n - 1 - i));
-        if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>) to[i] = static_cast<T>(v);
-        else to[i] = static_cast<float>(v);
+        double v =
+            std::pow(a.base, i < n / 2 || n == 1 ? start + step * double(i) : end - step * double(n - 1 - i));
+        if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
+          to[i] = static_cast<T>(v);
+        else
+          to[i] = static_cast<float>(v);
       }
     }
   });
@@ -243,13 +259,15 @@ void triangle(const Tensor& self, int64_t diagonal, bool upper, const Tensor& ou
       T* base = static_cast<T*>(out.data()) + walk.offset(0);
       for (int64_t r = 0; r < rows; ++r) {
         int64_t edge = std::clamp<int64_t>(r + diagonal + (upper ? 0 : 1), 0, columns);
-        for (int64_t c = upper ? 0 : edge; c < (upper ? edge : columns); ++c) base[r * row_stride + c * column_stride] = T{};
+        for (int64_t c = upper ? 0 : edge; c < (upper ? edge : columns); ++c)
+          base[r * row_stride + c * column_stride] = T{};
       }
     }
   });
 }
 
-Shapes triangle_indices_shape(int64_t row, int64_t col, int64_t offset, bool upper, std::optional<DType> dtype) {
+Shapes triangle_indices_shape(int64_t row, int64_t col, int64_t offset, bool upper,
+                              std::optional<DType> dtype) {
   if (row < 0 || col < 0) failf("row and col must be non-negative, got {} and {}", row, col);
   int64_t n = 0;
   for (int64_t r = 0; r < row; ++r) {
@@ -282,15 +300,20 @@ void kernel_triu(const args::triu& a, Out out) { triangle(a.self, a.diagonal.gua
 Shapes shape_tril_indices(const args::tril_indices& a) {
   return triangle_indices_shape(a.row, a.col, a.offset, false, a.dtype);
 }
-void kernel_tril_indices(const args::tril_indices& a, Out out) { triangle_indices(a.row, a.col, a.offset, false, out[0]); }
+void kernel_tril_indices(const args::tril_indices& a, Out out) {
+  triangle_indices(a.row, a.col, a.offset, false, out[0]);
+}
 Shapes shape_triu_indices(const args::triu_indices& a) {
   return triangle_indices_shape(a.row, a.col, a.offset, true, a.dtype);
 }
-void kernel_triu_indices(const args::triu_indices& a, Out out) { triangle_indices(a.row, a.col, a.offset, true, out[0]); }
+void kernel_triu_indices(const args::triu_indices& a, Out out) {
+  triangle_indices(a.row, a.col, a.offset, true, out[0]);
+}
 
 Tensor body_one_hot(const args::one_hot& a) {
   if (a.self.dtype() != kLong)
-    failf("one_hot is only applicable to index tensor of type LongTensor, but got {}", script_name(a.self.dtype()));
+    failf("one_hot is only applicable to index tensor of type LongTensor, but got {}",
+          script_name(a.self.dtype()));
   int64_t classes = a.num_classes;
   if (classes == 0) fail("num_classes should be positive");
   if (!a.self.is_fake() && !(thread_state.active & rung_fake)) {
@@ -299,13 +322,17 @@ Tensor body_one_hot(const args::one_hot& a) {
     } else {
       Tensor values = row_major(a.self);
       const int64_t* p = values.data_ptr<int64_t>();
-      int64_t low = *std::min_element(p, p + values.int_numel()), high = *std::max_element(p, p + values.int_numel());
+      int64_t low = *std::min_element(p, p + values.int_numel()),
+              high = *std::max_element(p, p + values.int_numel());
       if (low < 0) fail("Class values must be non-negative.");
-      if (classes < 0) classes = high + 1;
-      else if (high >= classes) fail("Class values must be smaller than num_classes.");
+      if (classes < 0)
+        classes = high + 1;
+      else if (high >= classes)
+        fail("Class values must be smaller than num_classes.");
     }
   } else if (classes < 0) {
-    fail("one_hot: num_classes must be given when the values are not known (under export or on meta tensors)");
+    fail(
+        "one_hot: num_classes must be given when the values are not known (under export or on meta tensors)");
   }
   return to(unsqueeze(a.self, -1) == arange(classes, kLong, {}, a.self.device()), kLong);
 }

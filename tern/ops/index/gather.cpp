@@ -18,7 +18,8 @@ void check_index_type(const char* op, const Tensor& index) {
 }
 // Rows along `dim`, whatever the strides: f(index of the row, position in the list).
 void check_row(int64_t& v, int64_t size, const char* op) {
-  if (v < 0 || v >= size) failf(ErrorKind::index, "{}(): index {} is out of range for a dimension of size {}", op, v, size);
+  if (v < 0 || v >= size)
+    failf(ErrorKind::index, "{}(): index {} is out of range for a dimension of size {}", op, v, size);
 }
 Tensor as_rows(const Tensor& t) { return t.dim() == 0 ? t.as_view({SymInt(1)}, {SymInt(1)}) : t; }
 
@@ -32,7 +33,8 @@ Shapes shape_index_select(const args::index_select& a) {
   int64_t dim = wrap_dim(a.dim, a.self.dim());
   Dims sizes(a.self.sizes());
   if (a.self.dim() == 0) {
-    if (!(a.index.numel() == 1)) fail(ErrorKind::index, "index_select(): Index to scalar can have only 1 value");
+    if (!(a.index.numel() == 1))
+      fail(ErrorKind::index, "index_select(): Index to scalar can have only 1 value");
     return {Shape(sizes, a.self.dtype())};
   }
   sizes[dim] = a.index.numel();
@@ -50,10 +52,12 @@ void kernel_index_select(const args::index_select& a, Out out) {
   }
   const char* from = static_cast<const char*>(self.data());
   char* to = static_cast<char*>(out[0].data());
-  parallel_for(0, rows.outer * count, std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      std::memcpy(to + i * bytes, from + (i / count * rows.size + p[i % count]) * bytes, static_cast<size_t>(bytes));
-  });
+  parallel_for(0, rows.outer * count, std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i)
+                   std::memcpy(to + i * bytes, from + (i / count * rows.size + p[i % count]) * bytes,
+                               static_cast<size_t>(bytes));
+               });
 }
 
 Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index) {
@@ -67,32 +71,36 @@ namespace {
 
 enum class Write { copy, add, fill };
 
-Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor* source) {
+Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
+                   const Tensor* source) {
   check_index_type(op, index);
   dim = wrap_dim(dim, self.dim());
-  if (index.dim() > 1) failf(ErrorKind::index, "{}(): Index is supposed to be a vector, but got dim: {}", op, index.dim());
+  if (index.dim() > 1)
+    failf(ErrorKind::index, "{}(): Index is supposed to be a vector, but got dim: {}", op, index.dim());
   if (source) {
     if (source->dtype() != self.dtype())
       failf("{}(): self and source expected to have the same dtype, but got (self) {} and (source) {}", op,
             script_name(self.dtype()), script_name(source->dtype()));
     SymInt rows = source->dim() == 0 ? SymInt(1) : dim < source->dim() ? source->sizes()[dim] : SymInt(1);
     if (!require_eq(index.numel(), rows))
-      failf(ErrorKind::index, "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,
+      failf(ErrorKind::index,
+            "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,
             index.numel().str(), rows.str(), dim);
     if (source->dim() != self.dim() && source->dim() != 0 && self.dim() != 0)
-      failf(ErrorKind::index, "{}(): source and self must have the same number of dimensions, got {} and {}", op,
-            str(source->sizes()), str(self.sizes()));
+      failf(ErrorKind::index, "{}(): source and self must have the same number of dimensions, got {} and {}",
+            op, str(source->sizes()), str(self.sizes()));
     for (int64_t d = 0; d < self.dim() && d < source->dim(); ++d)
       if (d != dim && !require_eq(self.sizes()[d], source->sizes()[d]))
-        failf(ErrorKind::index, "{}(): source and self must have the same size except in dim {}, got {} and {}", op, dim,
+        failf(ErrorKind::index,
+              "{}(): source and self must have the same size except in dim {}, got {} and {}", op, dim,
               str(source->sizes()), str(self.sizes()));
   }
   return {like(self)};
 }
 
 // Writes rows of the source (or a number) to the rows of out that the indices name.
-void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Write how,
-                const Scalar& number, const Tensor& result) {
+void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                Write how, const Scalar& number, const Tensor& result) {
   Tensor out = row_major(self);
   if (out.is_same(self)) {
     out = make_tensor(self.sizes(), self.dtype());
@@ -120,12 +128,18 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
       for (int64_t k = 0; k < count; ++k) {
         T* row = to + (o * rows.size + p[k]) * rows.inner;
         const T* in = with ? with + (o * count + k) * rows.inner : nullptr;
-        if (how == Write::fill) std::fill_n(row, rows.inner, value);
-        else if (how == Write::copy) std::copy_n(in, rows.inner, row);
+        if (how == Write::fill)
+          std::fill_n(row, rows.inner, value);
+        else if (how == Write::copy)
+          std::copy_n(in, rows.inner, row);
         else
           for (int64_t i = 0; i < rows.inner; ++i) {
-            if constexpr (std::is_same_v<T, bool>) row[i] = row[i] || (in[i] && value);
-            else row[i] = static_cast<T>(static_cast<W>(row[i]) + (plain ? static_cast<W>(in[i]) : static_cast<W>(in[i]) * static_cast<W>(value)));
+            if constexpr (std::is_same_v<T, bool>)
+              row[i] = row[i] || (in[i] && value);
+            else
+              row[i] = static_cast<T>(
+                  static_cast<W>(row[i]) +
+                  (plain ? static_cast<W>(in[i]) : static_cast<W>(in[i]) * static_cast<W>(value)));
           }
       }
   });
@@ -134,11 +148,15 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
 
 }  // namespace
 
-Shapes shape_index_add(const args::index_add& a) { return write_shape("index_add", a.self, a.dim, a.index, &a.source); }
+Shapes shape_index_add(const args::index_add& a) {
+  return write_shape("index_add", a.self, a.dim, a.index, &a.source);
+}
 void kernel_index_add(const args::index_add& a, Out out) {
   write_rows("index_add", a.self, a.dim, a.index, a.source, Write::add, a.alpha, out[0]);
 }
-Shapes shape_index_copy(const args::index_copy& a) { return write_shape("index_copy", a.self, a.dim, a.index, &a.source); }
+Shapes shape_index_copy(const args::index_copy& a) {
+  return write_shape("index_copy", a.self, a.dim, a.index, &a.source);
+}
 void kernel_index_copy(const args::index_copy& a, Out out) {
   write_rows("index_copy", a.self, a.dim, a.index, a.source, Write::copy, 1, out[0]);
 }
@@ -150,7 +168,8 @@ void kernel_index_fill_int_Scalar(const args::index_fill_int_Scalar& a, Out out)
 }
 Shapes shape_index_fill_int_Tensor(const args::index_fill_int_Tensor& a) {
   if (a.value.dim() != 0)
-    failf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", a.value.dim());
+    failf("index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+          a.value.dim());
   return write_shape("index_fill", a.self, a.dim, a.index, nullptr);
 }
 void kernel_index_fill_int_Tensor(const args::index_fill_int_Tensor& a, Out out) {
@@ -162,9 +181,11 @@ void kernel_index_fill_int_Tensor(const args::index_fill_int_Tensor& a, Out out)
 Shapes shape_embedding(const args::embedding& a) {
   if (a.weight.dim() != 2) fail("'weight' must be 2-D");
   if (a.indices.dtype() != kLong && a.indices.dtype() != kInt)
-    failf("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-          "torch.{}Tensor instead (while checking arguments for embedding)",
-          script_name(a.indices.dtype()));
+    failf(
+        "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but "
+        "got "
+        "torch.{}Tensor instead (while checking arguments for embedding)",
+        script_name(a.indices.dtype()));
   Dims sizes(a.indices.sizes());
   sizes.push_back(a.weight.sizes()[1]);
   return {Shape(std::move(sizes), a.weight.dtype())};
@@ -172,14 +193,18 @@ Shapes shape_embedding(const args::embedding& a) {
 void kernel_embedding(const args::embedding& a, Out out) {
   Tensor weight = row_major(a.weight), index = index_values(a.indices);
   const int64_t* p = index.data_ptr<int64_t>();
-  int64_t rows = weight.int_sizes()[0], bytes = weight.int_sizes()[1] * weight.element_size(), n = index.int_numel();
+  int64_t rows = weight.int_sizes()[0], bytes = weight.int_sizes()[1] * weight.element_size(),
+          n = index.int_numel();
   for (int64_t i = 0; i < n; ++i)
-    if (p[i] < 0 || p[i] >= rows) failf(ErrorKind::index, "index out of range in self: {} is not in a table of {} rows", p[i], rows);
+    if (p[i] < 0 || p[i] >= rows)
+      failf(ErrorKind::index, "index out of range in self: {} is not in a table of {} rows", p[i], rows);
   const char* from = static_cast<const char*>(weight.data());
   char* to = static_cast<char*>(out[0].data());
-  parallel_for(0, n, std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) std::memcpy(to + i * bytes, from + p[i] * bytes, static_cast<size_t>(bytes));
-  });
+  parallel_for(0, n, std::max<int64_t>(1, 32768 / std::max<int64_t>(bytes, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i)
+                   std::memcpy(to + i * bytes, from + p[i] * bytes, static_cast<size_t>(bytes));
+               });
 }
 
 Shapes shape_embedding_dense_backward(const args::embedding_dense_backward& a) {
@@ -188,10 +213,12 @@ Shapes shape_embedding_dense_backward(const args::embedding_dense_backward& a) {
 void kernel_embedding_dense_backward(const args::embedding_dense_backward& a, Out out) {
   Tensor grad = row_major(a.grad_output), index = index_values(a.indices);
   const int64_t* p = index.data_ptr<int64_t>();
-  int64_t n = index.int_numel(), width = out[0].int_sizes()[1], rows = out[0].int_sizes()[0], padding = a.padding_idx.guard_int();
+  int64_t n = index.int_numel(), width = out[0].int_sizes()[1], rows = out[0].int_sizes()[0],
+          padding = a.padding_idx.guard_int();
   std::vector<int64_t> counts;
   for (int64_t i = 0; i < n; ++i)
-    if (p[i] < 0 || p[i] >= rows) failf(ErrorKind::index, "embedding_dense_backward: index {} is not in a table of {} rows", p[i], rows);
+    if (p[i] < 0 || p[i] >= rows)
+      failf(ErrorKind::index, "embedding_dense_backward: index {} is not in a table of {} rows", p[i], rows);
   if (a.scale_grad_by_freq) {
     counts.assign(static_cast<size_t>(rows), 0);
     for (int64_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(p[i])];
@@ -206,7 +233,8 @@ void kernel_embedding_dense_backward(const args::embedding_dense_backward& a, Ou
       if (p[i] == padding) continue;
       W scale = counts.empty() ? W(1) : W(1) / static_cast<W>(counts[static_cast<size_t>(p[i])]);
       for (int64_t k = 0; k < width; ++k)
-        to[p[i] * width + k] = static_cast<T>(static_cast<W>(to[p[i] * width + k]) + static_cast<W>(from[i * width + k]) * scale);
+        to[p[i] * width + k] = static_cast<T>(static_cast<W>(to[p[i] * width + k]) +
+                                              static_cast<W>(from[i * width + k]) * scale);
     }
   });
 }
@@ -222,24 +250,33 @@ namespace {
 
 void check_gather(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor* src) {
   if (index.numel().is_int() && index.numel().as_int() == 0) return;
-  if (index.dtype() != kLong && index.dtype() != kInt) failf("{}(): Expected dtype int32/int64 for index", op);
+  if (index.dtype() != kLong && index.dtype() != kInt)
+    failf("{}(): Expected dtype int32/int64 for index", op);
   int64_t n = std::max<int64_t>(self.dim(), 1), m = std::max<int64_t>(index.dim(), 1);
-  if (n != m) failf("Index tensor must have the same number of dimensions as {} tensor", src ? "self" : "input");
+  if (n != m)
+    failf("Index tensor must have the same number of dimensions as {} tensor", src ? "self" : "input");
   for (int64_t d = 0; d < self.dim() && d < index.dim(); ++d) {
     if (d != dim && !surely_le(index.sizes()[d], self.sizes()[d]) && index.sizes()[d] > self.sizes()[d])
-      failf("Size does not match at dimension {} expected index {} to be no larger than self {} apart from dimension {}", d,
-            str(index.sizes()), str(self.sizes()), dim);
-    if (src && d < src->dim() && !surely_le(index.sizes()[d], src->sizes()[d]) && index.sizes()[d] > src->sizes()[d])
-      failf("Expected index {} to be no larger than self {} apart from dimension {} and to be no larger size than src {}",
-            str(index.sizes()), str(self.sizes()), dim, str(src->sizes()));
+      failf(
+          "Size does not match at dimension {} expected index {} to be no larger than self {} apart from "
+          "dimension {}",
+          d, str(index.sizes()), str(self.sizes()), dim);
+    if (src && d < src->dim() && !surely_le(index.sizes()[d], src->sizes()[d]) &&
+        index.sizes()[d] > src->sizes()[d])
+      failf(
+          "Expected index {} to be no larger than self {} apart from dimension {} and to be no larger size "
+          "than src {}",
+          str(index.sizes()), str(self.sizes()), dim, str(src->sizes()));
   }
-  if (src && std::max<int64_t>(src->dim(), 1) != m) fail("Index tensor must have the same number of dimensions as src tensor");
+  if (src && std::max<int64_t>(src->dim(), 1) != m)
+    fail("Index tensor must have the same number of dimensions as src tensor");
   if (src && src->dtype() != self.dtype()) failf("{}(): Expected self.dtype to be equal to src.dtype", op);
 }
 
 // f(offset into self's rows, offset into src or the result) for each index; self and src row-major.
 template <class F>
-void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other, F&& f) {
+void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other,
+                    F&& f) {
   Tensor places = as_rows(index_values(index));
   if (places.int_numel() == 0) return;
   const int64_t* p = places.data_ptr<int64_t>();
@@ -252,7 +289,8 @@ void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tenso
   for (int64_t i = 0; i < places.int_numel(); ++i, walk.next()) {
     int64_t v = p[i];
     if (v < 0 || v >= size)
-      failf(ErrorKind::index, "{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
+      failf(ErrorKind::index, "{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim,
+            size);
     f(walk.offset(0) + v * step, walk.offset(1));
   }
 }
@@ -285,10 +323,13 @@ template <class T>
 T reduce_two(Reduction::Kind kind, T a, T b) {
   using W = wide_t<T>;
   switch (kind) {
-    case Reduction::replace: return b;
+    case Reduction::replace:
+      return b;
     case Reduction::prod:
-      if constexpr (std::is_same_v<T, bool>) return a && b;
-      else return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+      if constexpr (std::is_same_v<T, bool>)
+        return a && b;
+      else
+        return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
     case Reduction::amax:
     case Reduction::amin:
       if constexpr (requires { a.real(); }) {
@@ -300,8 +341,10 @@ T reduce_two(Reduction::Kind kind, T a, T b) {
         return kind == Reduction::amax ? (x < y ? b : a) : (y < x ? b : a);
       }
     default:
-      if constexpr (std::is_same_v<T, bool>) return a || b;
-      else return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+      if constexpr (std::is_same_v<T, bool>)
+        return a || b;
+      else
+        return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
   }
 }
 
@@ -316,14 +359,16 @@ T neutral(Reduction::Kind kind) {
     if (kind == Reduction::prod) return static_cast<T>(static_cast<wide_t<T>>(1));
     using W = wide_t<T>;
     constexpr bool real = std::numeric_limits<W>::has_infinity;
-    if (kind == Reduction::amax) return static_cast<T>(real ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::lowest());
-    if (kind == Reduction::amin) return static_cast<T>(real ? std::numeric_limits<W>::infinity() : std::numeric_limits<W>::max());
+    if (kind == Reduction::amax)
+      return static_cast<T>(real ? -std::numeric_limits<W>::infinity() : std::numeric_limits<W>::lowest());
+    if (kind == Reduction::amin)
+      return static_cast<T>(real ? std::numeric_limits<W>::infinity() : std::numeric_limits<W>::max());
     return static_cast<T>(static_cast<W>(0));
   }
 }
 
-void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Reduction::Kind kind,
-                  bool include_self, const Tensor& result) {
+void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                  Reduction::Kind kind, bool include_self, const Tensor& result) {
   Tensor out = as_rows(fresh_copy(self)), from = as_rows(src);
   dim = wrap_dim(dim, out.dim());
   by_dtype(op, self.dtype(), [&](auto zero) {
@@ -341,7 +386,8 @@ void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor&
     });
     for (size_t o = 0; o < counts.size(); ++o) {
       if (counts[o] <= 1) continue;
-      if constexpr (std::is_same_v<T, bool>) continue;
+      if constexpr (std::is_same_v<T, bool>)
+        continue;
       else if constexpr (std::is_integral_v<T>) {
         // Rounds down, as PyTorch divides integers here.
         T n = static_cast<T>(counts[o]), q = static_cast<T>(to[o] / n);
@@ -381,9 +427,11 @@ Tensor body_take_along_dim(const args::take_along_dim& a) {
   if (!a.dim) return gather(reshape(a.self, {-1}), 0, reshape(a.indices, {-1}));
   int64_t dim = wrap_dim(*a.dim, a.self.dim());
   if (a.self.dim() != a.indices.dim())
-    failf("torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} dimensions for input, "
-          "and {} dimensions for indices",
-          a.self.dim(), a.indices.dim());
+    failf(
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, but got {} "
+        "dimensions for input, "
+        "and {} dimensions for indices",
+        a.self.dim(), a.indices.dim());
   Dims s(a.self.sizes()), i(a.indices.sizes());
   s[dim] = i[dim];
   Dims common = broadcast_sizes(s, i), whole = common;
@@ -403,7 +451,8 @@ Shapes shape_scatter_value(const args::scatter_value& a) {
   return {like(a.self)};
 }
 void kernel_scatter_value(const args::scatter_value& a, Out out) {
-  scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()), Reduction::replace, true, out[0]);
+  scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()),
+               Reduction::replace, true, out[0]);
 }
 Shapes shape_scatter_reduce(const args::scatter_reduce& a) {
   check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
@@ -419,8 +468,8 @@ Shapes shape_scatter_value_reduce(const args::scatter_value_reduce& a) {
   return {like(a.self)};
 }
 void kernel_scatter_value_reduce(const args::scatter_value_reduce& a, Out out) {
-  scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()), reduction("scatter", a.reduce, true),
-               true, out[0]);
+  scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()),
+               reduction("scatter", a.reduce, true), true, out[0]);
 }
 Shapes shape_scatter_add(const args::scatter_add& a) {
   check_gather("scatter_add", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
@@ -435,11 +484,13 @@ Shapes shape_scatter_reduce_two(const args::scatter_reduce_two& a) {
   return {like(a.self)};
 }
 void kernel_scatter_reduce_two(const args::scatter_reduce_two& a, Out out) {
-  scatter_into("scatter_reduce", a.self, a.dim, a.index, a.src, reduction("scatter_reduce", a.reduce, false), a.include_self, out[0]);
+  scatter_into("scatter_reduce", a.self, a.dim, a.index, a.src, reduction("scatter_reduce", a.reduce, false),
+               a.include_self, out[0]);
 }
 
-std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,
-                                                   const Tensor& src, std::string_view reduce, bool include_self,
+std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim,
+                                                   const Tensor& index, const Tensor& src,
+                                                   std::string_view reduce, bool include_self,
                                                    const Tensor& result) {
   Tensor grad_self, grad_src;
   auto part = [&](const Tensor& t) { return gather(t, dim, index); };
@@ -457,15 +508,19 @@ std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Ten
     Tensor start = include_self ? self : scatter(self, dim, index, 1);
     Tensor zero_self = start == 0, zero_src = src == 0;
     Tensor zeros_in = scatter_add(to(zero_self, self.dtype()), dim, index, to(zero_src, self.dtype()));
-    Tensor rest = scatter_reduce(masked_fill(start, zero_self, 1), dim, index, masked_fill(src, zero_src, 1), "prod", true);
+    Tensor rest = scatter_reduce(masked_fill(start, zero_self, 1), dim, index, masked_fill(src, zero_src, 1),
+                                 "prod", true);
     Tensor none = zeros_in == 0, one = zeros_in == 1;
-    Tensor others_self = where(none, result / masked_fill(start, zero_self, 1), where(logical_and(one, zero_self), rest, 0));
+    Tensor others_self =
+        where(none, result / masked_fill(start, zero_self, 1), where(logical_and(one, zero_self), rest, 0));
     grad_self = grad * others_self;
     Tensor none_at = part(to(none, kFloat)) != 0, one_at = part(to(one, kFloat)) != 0;
-    Tensor others_src = where(none_at, part(result) / masked_fill(src, zero_src, 1), where(logical_and(one_at, zero_src), part(rest), 0));
+    Tensor others_src = where(none_at, part(result) / masked_fill(src, zero_src, 1),
+                              where(logical_and(one_at, zero_src), part(rest), 0));
     grad_src = part(grad) * others_src;
   } else {
-    Tensor value = part(result), self_is = to(self == result, grad.dtype()), src_is = to(src == value, grad.dtype());
+    Tensor value = part(result), self_is = to(self == result, grad.dtype()),
+           src_is = to(src == value, grad.dtype());
     Tensor count = scatter_add(include_self ? self_is : scatter(self_is, dim, index, 0), dim, index, src_is);
     Tensor shared = grad / masked_fill(count, count == 0, 1);
     grad_self = self_is * shared;

@@ -23,11 +23,16 @@ IndexPlan plan_index(const Tensor& self, Span<const Tensor> indices, bool concre
       for (int64_t k = 0; k < t.dim(); ++k) {
         SymInt have = d + k < self.dim() ? self.sizes()[d + k] : SymInt(0);
         if (d + k >= self.dim() || !require_eq(t.sizes()[k], have))
-          failf(ErrorKind::index, "The shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
+          failf(ErrorKind::index,
+                "The shape of the mask {} at index {} does not match the shape of the indexed tensor {} at "
+                "index {}",
                 str(t.sizes()), k, str(self.sizes()), d + k);
       }
-      Tensor places = concrete ? nonzero_positions(t) : make_tensor({unknown_size("index", t), t.dim()}, kLong, t.device(), true);
-      if (t.dim() == 0) fail(ErrorKind::not_supported, "index: a mask without dimensions is not supported; unsqueeze it first");
+      Tensor places = concrete ? nonzero_positions(t)
+                               : make_tensor({unknown_size("index", t), t.dim()}, kLong, t.device(), true);
+      if (t.dim() == 0)
+        fail(ErrorKind::not_supported,
+             "index: a mask without dimensions is not supported; unsqueeze it first");
       for (int64_t k = 0; k < t.dim(); ++k, ++d) {
         list.push_back(select_view(places, 1, k));
         plan.dims.push_back(d);
@@ -47,25 +52,29 @@ IndexPlan plan_index(const Tensor& self, Span<const Tensor> indices, bool concre
     } catch (const Error&) {
       std::string shapes;
       for (const Tensor& i : list) shapes += (shapes.empty() ? "" : ", ") + str(i.sizes());
-      failf(ErrorKind::index, "shape mismatch: indexing tensors could not be broadcast together with shapes {}", shapes);
+      failf(ErrorKind::index,
+            "shape mismatch: indexing tensors could not be broadcast together with shapes {}", shapes);
     }
   }
   for (const Tensor& t : list) plan.indices.push_back(expand_view(t, plan.index_sizes));
-  bool together = !plan.dims.empty() && plan.dims.back() - plan.dims[0] + 1 == static_cast<int64_t>(plan.dims.size());
+  bool together =
+      !plan.dims.empty() && plan.dims.back() - plan.dims[0] + 1 == static_cast<int64_t>(plan.dims.size());
   plan.index_at = together ? plan.dims[0] : 0;
   for (int64_t k = 0, next = 0; k <= self.dim(); ++k) {
     if (static_cast<int64_t>(plan.sizes.size()) == plan.index_at && next == 0 && !plan.dims.empty()) {
       for (SymInt s : plan.index_sizes) plan.sizes.push_back(s);
       next = 1;
     }
-    if (k < self.dim() && std::find(plan.dims.begin(), plan.dims.end(), k) == plan.dims.end()) plan.sizes.push_back(self.sizes()[k]);
+    if (k < self.dim() && std::find(plan.dims.begin(), plan.dims.end(), k) == plan.dims.end())
+      plan.sizes.push_back(self.sizes()[k]);
   }
   return plan;
 }
 
 namespace {
 
-// For every position of the result: where in `self` it is. Calls f(result position in row-major order, element offset).
+// For every position of the result: where in `self` it is. Calls f(result position in row-major order,
+// element offset).
 template <class F>
 void for_each_place(const Tensor& self, const IndexPlan& plan, F&& f) {
   int64_t count = 1, inner = 1;
@@ -108,11 +117,14 @@ void for_each_place(const Tensor& self, const IndexPlan& plan, F&& f) {
 }
 
 bool has_mask(Span<const Tensor> indices) {
-  return std::any_of(indices.begin(), indices.end(), [](const Tensor& t) { return t.defined() && (t.dtype() == kBool || t.dtype() == kByte); });
+  return std::any_of(indices.begin(), indices.end(), [](const Tensor& t) {
+    return t.defined() && (t.dtype() == kBool || t.dtype() == kByte);
+  });
 }
 bool any_fake(const Tensor& self, Span<const Tensor> indices) {
   if (self.is_fake() || (thread_state.active & ~thread_state.excluded & rung_fake)) return true;
-  return std::any_of(indices.begin(), indices.end(), [](const Tensor& t) { return t.defined() && t.is_fake(); });
+  return std::any_of(indices.begin(), indices.end(),
+                     [](const Tensor& t) { return t.defined() && t.is_fake(); });
 }
 
 }  // namespace
@@ -154,8 +166,10 @@ namespace {
 
 void check_values(const Tensor& self, const Tensor& values) {
   if (values.dtype() != self.dtype() && !values->wrapped_number && values.dim() != 0)
-    failf("Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
-          script_name(self.dtype()), script_name(values.dtype()));
+    failf(
+        "Index put requires the source and destination dtypes match, got {} for the destination and {} for "
+        "the source.",
+        script_name(self.dtype()), script_name(values.dtype()));
 }
 
 }  // namespace
@@ -169,12 +183,14 @@ Shapes shape_index_put(const args::index_put& a) {
     bool fits = true;
     for (int64_t d = 0; fits && d < a.values.dim(); ++d) {
       SymInt v = a.values.sizes()[d];
-      if (lead + d < 0) fits = surely_eq(v, 1);
-      else fits = surely_eq(v, 1) || require_eq(v, plan.sizes[static_cast<size_t>(lead + d)]);
+      if (lead + d < 0)
+        fits = surely_eq(v, 1);
+      else
+        fits = surely_eq(v, 1) || require_eq(v, plan.sizes[static_cast<size_t>(lead + d)]);
     }
     if (!fits)
-      failf("shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}", str(a.values.sizes()),
-            str(plan.sizes));
+      failf("shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+            str(a.values.sizes()), str(plan.sizes));
   }
   return {like(a.self)};
 }
@@ -199,8 +215,10 @@ void kernel_index_put(const args::index_put& a, Out out) {
     T* to = static_cast<T*>(out[0].data());
     const T* from = static_cast<const T*>(values.data());
     for_each_place(out[0], plan, [&](int64_t i, int64_t offset) {
-      if constexpr (std::is_same_v<T, bool>) to[offset] = to[offset] || from[i];
-      else to[offset] = static_cast<T>(to[offset] + from[i]);
+      if constexpr (std::is_same_v<T, bool>)
+        to[offset] = to[offset] || from[i];
+      else
+        to[offset] = static_cast<T>(to[offset] + from[i]);
     });
   });
 }

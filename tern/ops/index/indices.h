@@ -4,14 +4,14 @@
 
 namespace tern {
 
-// Masks become positions, indices one common size; the indexed dimensions of `self` come first in `order` where they are
-// apart, or stay together where they are neighbours.
+// Masks become positions, indices one common size; the indexed dimensions of `self` come first in `order`
+// where they are apart, or stay together where they are neighbours.
 struct IndexPlan {
-  std::vector<Tensor> indices;          // one per indexed dimension: int64, expanded to `index_sizes`
-  SmallVector<int64_t, 6> dims;         // which dimensions of self they index
-  Dims index_sizes;                     // the common size
-  Dims sizes;                           // of the result
-  int64_t index_at = 0;                 // where index_sizes stand in `sizes`
+  std::vector<Tensor> indices;   // one per indexed dimension: int64, expanded to `index_sizes`
+  SmallVector<int64_t, 6> dims;  // which dimensions of self they index
+  Dims index_sizes;              // the common size
+  Dims sizes;                    // of the result
+  int64_t index_at = 0;          // where index_sizes stand in `sizes`
 };
 // `concrete`: masks are read. Otherwise a mask's count is an unknown size. Throws PyTorch's IndexErrors.
 IndexPlan plan_index(const Tensor& self, Span<const Tensor> indices, bool concrete);

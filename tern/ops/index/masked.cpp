@@ -13,7 +13,8 @@ namespace tern {
 namespace {
 
 void check_mask(const char* op, const Tensor& mask) {
-  if (mask.dtype() != kBool) failf("{}: only supports boolean masks, but got mask with dtype {}", op, script_name(mask.dtype()));
+  if (mask.dtype() != kBool)
+    failf("{}: only supports boolean masks, but got mask with dtype {}", op, script_name(mask.dtype()));
 }
 Shapes masked_shape(const char* op, const Tensor& self, const Tensor& mask) {
   check_mask(op, mask);
@@ -52,15 +53,20 @@ void fill_masked(const Tensor& self, const Tensor& mask, const Scalar& value, co
 
 }  // namespace
 
-Shapes shape_masked_fill_Scalar(const args::masked_fill_Scalar& a) { return masked_shape("masked_fill_", a.self, a.mask); }
-void kernel_masked_fill_Scalar(const args::masked_fill_Scalar& a, Out out) { fill_masked(a.self, a.mask, a.value, out[0]); }
+Shapes shape_masked_fill_Scalar(const args::masked_fill_Scalar& a) {
+  return masked_shape("masked_fill_", a.self, a.mask);
+}
+void kernel_masked_fill_Scalar(const args::masked_fill_Scalar& a, Out out) {
+  fill_masked(a.self, a.mask, a.value, out[0]);
+}
 Tensor body_masked_fill_Scalar(const args::masked_fill_Scalar& a) {
   check_mask("masked_fill_", a.mask);
   return where(a.mask, scalar_tensor(a.value, a.self.dtype(), {}, a.self.device()), a.self);
 }
 Shapes shape_masked_fill_Tensor(const args::masked_fill_Tensor& a) {
   if (a.value.dim() != 0)
-    failf("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", a.value.dim());
+    failf("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+          a.value.dim());
   return masked_shape("masked_fill_", a.self, a.mask);
 }
 void kernel_masked_fill_Tensor(const args::masked_fill_Tensor& a, Out out) {
@@ -126,8 +132,8 @@ Tensor masked_select_backward(const Tensor& grad, Span<const SymInt> sizes, cons
 
 Shapes shape_masked_scatter(const args::masked_scatter& a) {
   if (a.self.dtype() != a.source.dtype())
-    failf("masked_scatter: expected self and source to have same dtypes but got {} and {}", script_name(a.self.dtype()),
-          script_name(a.source.dtype()));
+    failf("masked_scatter: expected self and source to have same dtypes but got {} and {}",
+          script_name(a.self.dtype()), script_name(a.source.dtype()));
   return masked_shape("masked_scatter_", a.self, a.mask);
 }
 void kernel_masked_scatter(const args::masked_scatter& a, Out out) {
@@ -146,7 +152,9 @@ void kernel_masked_scatter(const args::masked_scatter& a, Out out) {
       if (m[i]) to[walk.offset(0)] = *from++;
   });
 }
-Shapes shape_masked_scatter_backward(const args::masked_scatter_backward& a) { return {Shape(a.sizes, a.grad_output.dtype())}; }
+Shapes shape_masked_scatter_backward(const args::masked_scatter_backward& a) {
+  return {Shape(a.sizes, a.grad_output.dtype())};
+}
 void kernel_masked_scatter_backward(const args::masked_scatter_backward& a, Out out) {
   fill_elements(out[0], 0);
   Dims sizes = broadcast_sizes(a.grad_output.sizes(), a.mask.sizes());

@@ -12,7 +12,6 @@ namespace {
 // PyTorch's leftover from before empty shapes: a tensor of size [0] joins anything and adds nothing.
 bool is_skipped(const Tensor& t) { return t.dim() == 1 && surely_eq(t.sizes()[0], 0); }
 
-
 }  // namespace
 
 Shapes shape_cat(const args::cat& a) {
@@ -43,9 +42,11 @@ Shapes shape_cat(const args::cat& a) {
     for (int64_t d = 0; d < t.dim(); ++d) {
       if (d == dim) continue;
       if (!require_eq(t.sizes()[d], sizes[d]))
-        failf("Sizes of tensors must match except in dimension {}. Expected size {} but got size {} for tensor number {} in "
-              "the list.",
-              dim, first->sizes()[d].str(), t.sizes()[d].str(), at);
+        failf(
+            "Sizes of tensors must match except in dimension {}. Expected size {} but got size {} for tensor "
+            "number {} in "
+            "the list.",
+            dim, first->sizes()[d].str(), t.sizes()[d].str(), at);
       // A concrete size says more than a symbol that was just required to equal it.
       if (t.sizes()[d].is_int()) sizes[d] = t.sizes()[d];
     }
@@ -91,8 +92,8 @@ Shapes shape_stack(const args::stack& a) {
     bool same = t.dim() == first.dim();
     for (int64_t d = 0; same && d < t.dim(); ++d) same = require_eq(t.sizes()[d], first.sizes()[d]);
     if (!same)
-      failf("stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", str(first.sizes()),
-            str(t.sizes()), position);
+      failf("stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}",
+            str(first.sizes()), str(t.sizes()), position);
     ++position;
   }
   Dims sizes(first.sizes());
@@ -136,7 +137,9 @@ Tensor body_dstack(const args::dstack& a) {
 }
 Tensor body_column_stack(const args::column_stack& a) {
   if (a.tensors.empty()) fail("column_stack expects a non-empty TensorList");
-  return hstack(each(a.tensors, [](const Tensor& t) { return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t; }));
+  return hstack(each(a.tensors, [](const Tensor& t) {
+    return t.dim() <= 1 ? reshape(t, {t.numel(), 1}) : t;
+  }));
 }
 Tensor body_atleast_2d(const args::atleast_2d& a) {
   if (a.self.dim() == 0) return reshape(a.self, {1, 1});

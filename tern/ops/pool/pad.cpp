@@ -15,17 +15,21 @@ Shapes shape_constant_pad_nd(const args::constant_pad_nd& a) {
   if (a.pad.size() % 2) failf("Length of pad must be even but instead it equals {}", a.pad.size());
   int64_t pairs = static_cast<int64_t>(a.pad.size() / 2), n = a.self.dim();
   if (pairs > n)
-    failf("Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input has {} "
-          "dimensions.",
-          a.pad.size(), n);
+    failf(
+        "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} "
+        "while the input has {} "
+        "dimensions.",
+        a.pad.size(), n);
   Dims sizes(a.self.sizes());
   for (int64_t p = 0; p < pairs; ++p) {
     SymInt& size = sizes[n - 1 - p];
     SymInt now = size + a.pad[2 * p] + a.pad[2 * p + 1];
     if (!surely_le(0, now) && now < 0)
-      failf("The input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check dimension {} "
-            "of your input.",
-            size.str(), a.pad[2 * p].str(), a.pad[2 * p + 1].str(), n - 1 - p);
+      failf(
+          "The input size {}, plus negative padding {} and {} resulted in a negative output size, which is "
+          "invalid. Check dimension {} "
+          "of your input.",
+          size.str(), a.pad[2 * p].str(), a.pad[2 * p + 1].str(), n - 1 - p);
     size = now;
   }
   return {Shape(std::move(sizes), a.self.dtype())};
@@ -34,8 +38,10 @@ void kernel_constant_pad_nd(const args::constant_pad_nd& a, Out out) {
   fill_elements(out[0], a.value);
   Tensor from = a.self, to = out[0];
   for (size_t p = 0; p < a.pad.size() / 2; ++p) {
-    int64_t d = a.self.dim() - 1 - static_cast<int64_t>(p), left = a.pad[2 * p].guard_int(), right = a.pad[2 * p + 1].guard_int();
-    int64_t n = from.int_sizes()[d], m = to.int_sizes()[d], from_start = std::max<int64_t>(-left, 0), from_end = n - std::max<int64_t>(-right, 0);
+    int64_t d = a.self.dim() - 1 - static_cast<int64_t>(p), left = a.pad[2 * p].guard_int(),
+            right = a.pad[2 * p + 1].guard_int();
+    int64_t n = from.int_sizes()[d], m = to.int_sizes()[d], from_start = std::max<int64_t>(-left, 0),
+            from_end = n - std::max<int64_t>(-right, 0);
     int64_t to_start = std::max<int64_t>(left, 0), to_end = m - std::max<int64_t>(right, 0);
     if (from_end <= from_start || to_end <= to_start) return;
     from = slice_view(from, d, from_start, from_end, 1);
@@ -47,21 +53,28 @@ void kernel_constant_pad_nd(const args::constant_pad_nd& a, Out out) {
 namespace {
 
 void check_border(const char* op, const Tensor& self, Span<const SymInt> padding, int dims, bool reflect) {
-  if (static_cast<int>(padding.size()) != 2 * dims) failf("padding size is expected to be {}, but got: {}", 2 * dims, padding.size());
+  if (static_cast<int>(padding.size()) != 2 * dims)
+    failf("padding size is expected to be {}, but got: {}", 2 * dims, padding.size());
   if (self.dim() != dims + 1 && self.dim() != dims + 2)
-    failf("{}: Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {}", op,
-          dims + 1, dims + 2, str(self.sizes()));
+    failf(
+        "{}: Expected {}D or {}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+        "dimensions for input, but got: {}",
+        op, dims + 1, dims + 2, str(self.sizes()));
   for (int p = 0; p < dims; ++p) {
     int64_t d = self.dim() - 1 - p;
     SymInt size = self.sizes()[d], left = padding[2 * p], right = padding[2 * p + 1];
-    if (surely_eq(size, 0)) failf("{}: Expected non-zero size for input dimension {}, but got: {}", op, d, str(self.sizes()));
+    if (surely_eq(size, 0))
+      failf("{}: Expected non-zero size for input dimension {}, but got: {}", op, d, str(self.sizes()));
     if (reflect && ((!surely_lt(left, size) && left >= size) || (!surely_lt(right, size) && right >= size)))
-      failf("Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({}, {}) at dimension {} of "
-            "input {}",
-            left.str(), right.str(), d, str(self.sizes()));
+      failf(
+          "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+          "({}, {}) at dimension {} of "
+          "input {}",
+          left.str(), right.str(), d, str(self.sizes()));
     SymInt now = size + left + right;
     if (!surely_le(1, now) && now < 1)
-      failf("input (size {} at dimension {}) is too small. Calculated output size: {}", size.str(), d, now.str());
+      failf("input (size {} at dimension {}) is too small. Calculated output size: {}", size.str(), d,
+            now.str());
   }
 }
 
@@ -90,36 +103,44 @@ void fill_border(const Tensor& self, Span<const SymInt> padding, int dims, bool 
   for (int64_t d = 0; d < self.dim(); ++d) {
     int64_t p = self.dim() - 1 - d, left = p < dims ? padding[2 * p].guard_int() : 0;
     for (int64_t i = 0; i < out.int_sizes()[d]; ++i)
-      offsets[d].push_back((p < dims ? border_source(i, left, self.int_sizes()[d], reflect) : i) * self.int_strides()[d]);
+      offsets[d].push_back((p < dims ? border_source(i, left, self.int_sizes()[d], reflect) : i) *
+                           self.int_strides()[d]);
   }
   by_element_size(self.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* from = static_cast<const T*>(self.data());
     T* to = static_cast<T*>(out.data());
     int64_t last = self.dim() - 1, width = out.int_sizes()[last];
-    parallel_for(0, out.int_numel() / width, std::max<int64_t>(1, 16384 / width), [&](int64_t begin, int64_t end) {
-      Walk<1> walk(last, out.int_sizes());
-      walk.operand(0, out.int_strides());
-      walk.seek(begin);
-      for (int64_t row = begin; row < end; ++row, walk.next()) {
-        int64_t base = 0;
-        for (int64_t d = 0; d < last; ++d) base += offsets[d][static_cast<size_t>(walk.position(d))];
-        for (int64_t i = 0; i < width; ++i) to[row * width + i] = from[base + offsets[last][static_cast<size_t>(i)]];
-      }
-    });
+    parallel_for(0, out.int_numel() / width, std::max<int64_t>(1, 16384 / width),
+                 [&](int64_t begin, int64_t end) {
+                   Walk<1> walk(last, out.int_sizes());
+                   walk.operand(0, out.int_strides());
+                   walk.seek(begin);
+                   for (int64_t row = begin; row < end; ++row, walk.next()) {
+                     int64_t base = 0;
+                     for (int64_t d = 0; d < last; ++d)
+                       base += offsets[d][static_cast<size_t>(walk.position(d))];
+                     for (int64_t i = 0; i < width; ++i)
+                       to[row * width + i] = from[base + offsets[last][static_cast<size_t>(i)]];
+                   }
+                 });
   });
 }
 
 }  // namespace
 
-Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding, bool reflect) {
+Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding,
+                       bool reflect) {
   Tensor g = grad;
   for (size_t p = 0; p < padding.size() / 2; ++p) {
     int64_t d = grad.dim() - 1 - static_cast<int64_t>(p);
     SymInt n = sizes[static_cast<size_t>(d)], left = padding[2 * p], right = padding[2 * p + 1];
     Tensor places = arange(Scalar(-left), Scalar(n + right), kLong, {}, grad.device());
-    if (reflect) places = rsub(abs(rsub(abs(places), Scalar(n - 1))), Scalar(n - 1));
-    else places = minimum(clamp(places, Scalar(0), std::nullopt), scalar_tensor(Scalar(n - 1), kLong, {}, grad.device()));
+    if (reflect)
+      places = rsub(abs(rsub(abs(places), Scalar(n - 1))), Scalar(n - 1));
+    else
+      places = minimum(clamp(places, Scalar(0), std::nullopt),
+                       scalar_tensor(Scalar(n - 1), kLong, {}, grad.device()));
     Dims shape(g.sizes());
     shape[static_cast<size_t>(d)] = n;
     g = index_add(zeros(shape, grad.dtype(), {}, grad.device()), d, places, g);
@@ -127,45 +148,77 @@ Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const 
   return g;
 }
 
-Shapes shape_reflection_pad1d(const args::reflection_pad1d& a) { return border_shape("reflection_pad1d", a.self, a.padding, 1, true); }
-void kernel_reflection_pad1d(const args::reflection_pad1d& a, Out out) { fill_border(a.self, a.padding, 1, true, out[0]); }
-Shapes shape_reflection_pad2d(const args::reflection_pad2d& a) { return border_shape("reflection_pad2d", a.self, a.padding, 2, true); }
-void kernel_reflection_pad2d(const args::reflection_pad2d& a, Out out) { fill_border(a.self, a.padding, 2, true, out[0]); }
-Shapes shape_reflection_pad3d(const args::reflection_pad3d& a) { return border_shape("reflection_pad3d", a.self, a.padding, 3, true); }
-void kernel_reflection_pad3d(const args::reflection_pad3d& a, Out out) { fill_border(a.self, a.padding, 3, true, out[0]); }
-Shapes shape_replication_pad1d(const args::replication_pad1d& a) { return border_shape("replication_pad1d", a.self, a.padding, 1, false); }
-void kernel_replication_pad1d(const args::replication_pad1d& a, Out out) { fill_border(a.self, a.padding, 1, false, out[0]); }
-Shapes shape_replication_pad2d(const args::replication_pad2d& a) { return border_shape("replication_pad2d", a.self, a.padding, 2, false); }
-void kernel_replication_pad2d(const args::replication_pad2d& a, Out out) { fill_border(a.self, a.padding, 2, false, out[0]); }
-Shapes shape_replication_pad3d(const args::replication_pad3d& a) { return border_shape("replication_pad3d", a.self, a.padding, 3, false); }
-void kernel_replication_pad3d(const args::replication_pad3d& a, Out out) { fill_border(a.self, a.padding, 3, false, out[0]); }
+Shapes shape_reflection_pad1d(const args::reflection_pad1d& a) {
+  return border_shape("reflection_pad1d", a.self, a.padding, 1, true);
+}
+void kernel_reflection_pad1d(const args::reflection_pad1d& a, Out out) {
+  fill_border(a.self, a.padding, 1, true, out[0]);
+}
+Shapes shape_reflection_pad2d(const args::reflection_pad2d& a) {
+  return border_shape("reflection_pad2d", a.self, a.padding, 2, true);
+}
+void kernel_reflection_pad2d(const args::reflection_pad2d& a, Out out) {
+  fill_border(a.self, a.padding, 2, true, out[0]);
+}
+Shapes shape_reflection_pad3d(const args::reflection_pad3d& a) {
+  return border_shape("reflection_pad3d", a.self, a.padding, 3, true);
+}
+void kernel_reflection_pad3d(const args::reflection_pad3d& a, Out out) {
+  fill_border(a.self, a.padding, 3, true, out[0]);
+}
+Shapes shape_replication_pad1d(const args::replication_pad1d& a) {
+  return border_shape("replication_pad1d", a.self, a.padding, 1, false);
+}
+void kernel_replication_pad1d(const args::replication_pad1d& a, Out out) {
+  fill_border(a.self, a.padding, 1, false, out[0]);
+}
+Shapes shape_replication_pad2d(const args::replication_pad2d& a) {
+  return border_shape("replication_pad2d", a.self, a.padding, 2, false);
+}
+void kernel_replication_pad2d(const args::replication_pad2d& a, Out out) {
+  fill_border(a.self, a.padding, 2, false, out[0]);
+}
+Shapes shape_replication_pad3d(const args::replication_pad3d& a) {
+  return border_shape("replication_pad3d", a.self, a.padding, 3, false);
+}
+void kernel_replication_pad3d(const args::replication_pad3d& a, Out out) {
+  fill_border(a.self, a.padding, 3, false, out[0]);
+}
 
 Tensor body_pad_(const args::pad_& a) {
   if (a.mode == "constant") {
     double value = a.value.value_or(0);
-    bool whole = is_integral(a.self.dtype(), true) && value == static_cast<double>(static_cast<int64_t>(value));
+    bool whole =
+        is_integral(a.self.dtype(), true) && value == static_cast<double>(static_cast<int64_t>(value));
     return constant_pad_nd(a.self, a.pad, whole ? Scalar(static_cast<int64_t>(value)) : Scalar(value));
   }
   if (a.value && *a.value != 0) failf("Padding mode \"{}\" doesn't take in value argument", a.mode);
   int64_t n = a.self.dim();
   size_t pads = a.pad.size();
-  bool known = (pads == 2 && (n == 2 || n == 3)) || (pads == 4 && (n == 3 || n == 4)) || (pads == 6 && (n == 4 || n == 5));
+  bool known = (pads == 2 && (n == 2 || n == 3)) || (pads == 4 && (n == 3 || n == 4)) ||
+               (pads == 6 && (n == 4 || n == 5));
   if (known) {
     if (a.mode == "reflect")
-      return pads == 2 ? reflection_pad1d(a.self, a.pad) : pads == 4 ? reflection_pad2d(a.self, a.pad) : reflection_pad3d(a.self, a.pad);
+      return pads == 2   ? reflection_pad1d(a.self, a.pad)
+             : pads == 4 ? reflection_pad2d(a.self, a.pad)
+                         : reflection_pad3d(a.self, a.pad);
     if (a.mode == "replicate")
-      return pads == 2 ? replication_pad1d(a.self, a.pad) : pads == 4 ? replication_pad2d(a.self, a.pad) : replication_pad3d(a.self, a.pad);
+      return pads == 2   ? replication_pad1d(a.self, a.pad)
+             : pads == 4 ? replication_pad2d(a.self, a.pad)
+                         : replication_pad3d(a.self, a.pad);
     if (a.mode == "circular") return _pad_circular(a.self, a.pad);
     failf(ErrorKind::not_supported, "Unrecognised padding mode {}", a.mode);
   }
   fail(ErrorKind::not_supported,
-       "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: pad the last 1 to 3 dimensions of a tensor with a "
+       "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: pad the last 1 to 3 "
+       "dimensions of a tensor with a "
        "channel dimension");
 }
 
 Tensor body__pad_circular(const args::_pad_circular& a) {
   if (a.pad.size() % 2 || static_cast<int64_t>(a.pad.size() / 2) + 1 > a.self.dim())
-    failf("Invalid padding size, expected an even number of at most {} but got {}", 2 * std::max<int64_t>(a.self.dim() - 1, 0), a.pad.size());
+    failf("Invalid padding size, expected an even number of at most {} but got {}",
+          2 * std::max<int64_t>(a.self.dim() - 1, 0), a.pad.size());
   Tensor t = a.self;
   for (size_t p = 0; p < a.pad.size() / 2; ++p) {
     int64_t d = t.dim() - 1 - static_cast<int64_t>(p);
@@ -174,7 +227,8 @@ Tensor body__pad_circular(const args::_pad_circular& a) {
     if (left + right + n < 0) fail("Negative padding value is resulting in an empty dimension");
     std::vector<Tensor> parts;
     if (left > 0) parts.push_back(slice(t, d, n - left, std::nullopt, 1));
-    parts.push_back(left < 0 || right < 0 ? slice(t, d, left < 0 ? -left : SymInt(0), right < 0 ? n + right : n, 1) : t);
+    parts.push_back(
+        left < 0 || right < 0 ? slice(t, d, left < 0 ? -left : SymInt(0), right < 0 ? n + right : n, 1) : t);
     if (right > 0) parts.push_back(slice(t, d, 0, right, 1));
     t = parts.size() == 1 ? parts[0] : cat(parts, d);
   }
@@ -183,13 +237,16 @@ Tensor body__pad_circular(const args::_pad_circular& a) {
 
 Tensor body_pixel_shuffle(const args::pixel_shuffle& a) {
   int64_t r = a.upscale_factor, n = a.self.dim();
-  if (n < 3) failf("pixel_shuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", n);
+  if (n < 3)
+    failf("pixel_shuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", n);
   if (r <= 0) failf("pixel_shuffle expects a positive upscale_factor, but got {}", r);
   Span<const SymInt> s = a.self.sizes();
   if (!(mod(s[n - 3], r * r) == 0))
-    failf("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={} is "
-          "not divisible by {}",
-          s[n - 3].str(), r * r);
+    failf(
+        "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+        "upscale_factor, but input.size(-3)={} is "
+        "not divisible by {}",
+        s[n - 3].str(), r * r);
   Dims split(Span<const SymInt>(s.data(), static_cast<size_t>(n - 3))), joined(split);
   SymInt c = floor_div(s[n - 3], r * r), h = s[n - 2], w = s[n - 1];
   for (SymInt v : {c, SymInt(r), SymInt(r), h, w}) split.push_back(v);
@@ -201,12 +258,16 @@ Tensor body_pixel_shuffle(const args::pixel_shuffle& a) {
 }
 Tensor body_pixel_unshuffle(const args::pixel_unshuffle& a) {
   int64_t r = a.downscale_factor, n = a.self.dim();
-  if (n < 3) failf("pixel_unshuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", n);
+  if (n < 3)
+    failf("pixel_unshuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)",
+          n);
   if (r <= 0) failf("pixel_unshuffle expects a positive downscale_factor, but got {}", r);
   Span<const SymInt> s = a.self.sizes();
   if (!(mod(s[n - 2], r) == 0) || !(mod(s[n - 1], r) == 0))
-    failf("pixel_unshuffle expects height and width to be divisible by downscale_factor, but {} and {} are not divisible by {}",
-          s[n - 2].str(), s[n - 1].str(), r);
+    failf(
+        "pixel_unshuffle expects height and width to be divisible by downscale_factor, but {} and {} are not "
+        "divisible by {}",
+        s[n - 2].str(), s[n - 1].str(), r);
   Dims split(Span<const SymInt>(s.data(), static_cast<size_t>(n - 3))), joined(split);
   SymInt c = s[n - 3], h = floor_div(s[n - 2], r), w = floor_div(s[n - 1], r);
   for (SymInt v : {c, h, SymInt(r), w, SymInt(r)}) split.push_back(v);

@@ -17,7 +17,8 @@ struct Window {
   bool ceil_mode = false;
 };
 
-Window window(const char* op, int dims, Ints kernel, Ints stride, Ints padding, Ints dilation, bool ceil_mode) {
+Window window(const char* op, int dims, Ints kernel, Ints stride, Ints padding, Ints dilation,
+              bool ceil_mode) {
   auto check = [&](const char* what, Ints list, bool may_be_empty) {
     if (list.size() != 1 && static_cast<int>(list.size()) != dims && !(may_be_empty && list.empty()))
       failf("{}: {} must either be a single int, or a tuple of {} ints", op, what, dims);
@@ -40,8 +41,10 @@ Window window(const char* op, int dims, Ints kernel, Ints stride, Ints padding, 
     if (w.dilation[d] <= 0) failf("{}: dilation should be greater than zero, but got {}", op, w.dilation[d]);
     if (w.padding[d] < 0) failf("{}: pad must be non-negative, but got pad: {}", op, w.padding[d]);
     if (w.padding[d] > ((w.kernel[d] - 1) * w.dilation[d] + 1) / 2)
-      failf("pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}", w.padding[d],
-            w.kernel[d], w.dilation[d]);
+      failf(
+          "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and "
+          "dilation={}",
+          w.padding[d], w.kernel[d], w.dilation[d]);
   }
   return w;
 }
@@ -57,11 +60,12 @@ SymInt pooled_size(SymInt in, const Window& w, int d) {
 void check_input(const char* op, const Tensor& self, int dims) {
   bool sized = self.dim() == dims + 1 || self.dim() == dims + 2;
   if (!sized)
-    failf("{}: Expected {}D or {}D (batch mode) tensor for input with optional 0 dim batch size, but got: {}", op, dims + 1, dims + 2,
-          str(self.sizes()));
+    failf("{}: Expected {}D or {}D (batch mode) tensor for input with optional 0 dim batch size, but got: {}",
+          op, dims + 1, dims + 2, str(self.sizes()));
   for (int64_t d = self.dim() - dims - 1; d < self.dim(); ++d)
     if (surely_eq(self.sizes()[d], 0))
-      failf("{}: Expected input's non-batch dimensions to have positive length, but input has a shape of {}", op, str(self.sizes()));
+      failf("{}: Expected input's non-batch dimensions to have positive length, but input has a shape of {}",
+            op, str(self.sizes()));
 }
 
 Dims pooled_sizes(const char* op, const Tensor& self, const Window& w) {
@@ -71,8 +75,8 @@ Dims pooled_sizes(const char* op, const Tensor& self, const Window& w) {
     size_t at = sizes.size() - static_cast<size_t>(w.dims - d);
     sizes[at] = pooled_size(self.sizes()[at], w, d);
     if (!surely_le(1, sizes[at]) && sizes[at] < 1)
-      failf("Given input size: {}. Calculated output size at dimension {}: {}. Output size is too small", str(self.sizes()), at,
-            sizes[at].str());
+      failf("Given input size: {}. Calculated output size at dimension {}: {}. Output size is too small",
+            str(self.sizes()), at, sizes[at].str());
   }
   return sizes;
 }
@@ -103,13 +107,15 @@ void run_max(const Tensor& self, const kernels::PoolShape& s, Out out) {
   Tensor x = row_major(self);
   kernels::max_pool(x.dtype(), s, x.data(), out[0].data(), out[1].data_ptr<int64_t>());
 }
-void run_max_backward(const Tensor& grad, const Tensor& indices, const kernels::PoolShape& s, const Tensor& out) {
+void run_max_backward(const Tensor& grad, const Tensor& indices, const kernels::PoolShape& s,
+                      const Tensor& out) {
   fill_elements(out, 0);
   if (grad.int_numel() == 0) return;
   Tensor g = row_major(grad), i = row_major(indices, kLong);
   kernels::max_pool_backward(g.dtype(), s, g.data(), i.data_ptr<int64_t>(), out.data());
 }
-void run_avg(const Tensor& self, kernels::PoolShape s, bool include_pad, std::optional<int64_t> divisor, const Tensor& out) {
+void run_avg(const Tensor& self, kernels::PoolShape s, bool include_pad, std::optional<int64_t> divisor,
+             const Tensor& out) {
   if (divisor && *divisor == 0) fail("divisor must be not zero");
   s.count_include_pad = include_pad;
   s.divisor_override = divisor.value_or(0);
@@ -117,7 +123,8 @@ void run_avg(const Tensor& self, kernels::PoolShape s, bool include_pad, std::op
   Tensor x = row_major(self);
   kernels::avg_pool(x.dtype(), s, x.data(), out.data());
 }
-void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad, std::optional<int64_t> divisor, const Tensor& out) {
+void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad,
+                      std::optional<int64_t> divisor, const Tensor& out) {
   s.count_include_pad = include_pad;
   s.divisor_override = divisor.value_or(0);
   fill_elements(out, 0);
@@ -132,7 +139,8 @@ Dims adaptive_sizes(const char* op, const Tensor& self, Span<const SymInt> outpu
   Dims sizes(self.sizes());
   for (int d = 0; d < dims; ++d) {
     SymInt s = output_size[output_size.size() == 1 ? 0 : static_cast<size_t>(d)];
-    if (s.is_int() && s.as_int() < 0) failf("{}: elements of output_size must be greater than or equal to 0 but received {}", op, s.as_int());
+    if (s.is_int() && s.as_int() < 0)
+      failf("{}: elements of output_size must be greater than or equal to 0 but received {}", op, s.as_int());
     sizes[sizes.size() - static_cast<size_t>(dims - d)] = s;
   }
   return sizes;
@@ -150,7 +158,8 @@ Tensor pick_pooled(const Tensor& t, const Tensor& indices, int64_t dims) {
   return reshape(gather(flatten(t, -dims, -1), -1, flatten(indices, -dims, -1)), indices.sizes());
 }
 Dims last_sizes(Span<const SymInt> sizes, int64_t n) {
-  return Dims(Span<const SymInt>(sizes.data() + sizes.size() - static_cast<size_t>(n), static_cast<size_t>(n)));
+  return Dims(
+      Span<const SymInt>(sizes.data() + sizes.size() - static_cast<size_t>(n), static_cast<size_t>(n)));
 }
 Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t dims) {
   bool one = true;
@@ -169,14 +178,15 @@ Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t 
 std::tuple<Tensor, Tensor> body_max_pool1d_with_indices(const args::max_pool1d_with_indices& a) {
   Window w = window("max_pool1d", 1, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode);
   check_input("max_pool1d", a.self, 1);
-  auto [values, indices] = max_pool2d_with_indices(unsqueeze(a.self, -2), {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.padding[0]},
-                                                   {1, w.dilation[0]}, a.ceil_mode);
+  auto [values, indices] = max_pool2d_with_indices(unsqueeze(a.self, -2), {1, w.kernel[0]}, {1, w.stride[0]},
+                                                   {0, w.padding[0]}, {1, w.dilation[0]}, a.ceil_mode);
   return {squeeze(values, -2), squeeze(indices, -2)};
 }
 Tensor body_avg_pool1d(const args::avg_pool1d& a) {
   Window w = window("avg_pool1d", 1, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode);
   check_input("avg_pool1d", a.self, 1);
-  return squeeze(avg_pool2d(unsqueeze(a.self, -2), {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.padding[0]}, a.ceil_mode, a.count_include_pad),
+  return squeeze(avg_pool2d(unsqueeze(a.self, -2), {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.padding[0]},
+                            a.ceil_mode, a.count_include_pad),
                  -2);
 }
 Tensor body_adaptive_avg_pool1d(const args::adaptive_avg_pool1d& a) {
@@ -191,29 +201,49 @@ std::tuple<Tensor, Tensor> body_adaptive_max_pool1d(const args::adaptive_max_poo
   return {squeeze(values, -2), squeeze(indices, -2)};
 }
 
-
 // ---- two dimensions ----
 
 Shapes shape_max_pool2d_with_indices(const args::max_pool2d_with_indices& a) {
-  Dims sizes = pooled_sizes("max_pool2d", a.self, window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode));
+  Dims sizes =
+      pooled_sizes("max_pool2d", a.self,
+                   window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode));
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }
 void kernel_max_pool2d_with_indices(const args::max_pool2d_with_indices& a, Out out) {
-  run_max(a.self, kernel_shape(a.self, out[0], window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)), out);
+  run_max(a.self,
+          kernel_shape(a.self, out[0],
+                       window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)),
+          out);
 }
-Shapes shape_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a) { return {Shape(a.self.sizes(), a.grad_output.dtype())}; }
+Shapes shape_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a) {
+  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+}
 void kernel_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a, Out out) {
-  run_max_backward(a.grad_output, a.indices, kernel_shape(a.self, a.grad_output, window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)), out[0]);
+  run_max_backward(
+      a.grad_output, a.indices,
+      kernel_shape(a.self, a.grad_output,
+                   window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)),
+      out[0]);
 }
 Shapes shape_avg_pool2d(const args::avg_pool2d& a) {
-  return {Shape(pooled_sizes("avg_pool2d", a.self, window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)), a.self.dtype())};
+  return {Shape(pooled_sizes("avg_pool2d", a.self,
+                             window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+                a.self.dtype())};
 }
 void kernel_avg_pool2d(const args::avg_pool2d& a, Out out) {
-  run_avg(a.self, kernel_shape(a.self, out[0], window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)), a.count_include_pad, a.divisor_override, out[0]);
+  run_avg(a.self,
+          kernel_shape(a.self, out[0],
+                       window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+          a.count_include_pad, a.divisor_override, out[0]);
 }
-Shapes shape_avg_pool2d_backward(const args::avg_pool2d_backward& a) { return {Shape(a.self.sizes(), a.grad_output.dtype())}; }
+Shapes shape_avg_pool2d_backward(const args::avg_pool2d_backward& a) {
+  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+}
 void kernel_avg_pool2d_backward(const args::avg_pool2d_backward& a, Out out) {
-  run_avg_backward(a.grad_output, kernel_shape(a.self, a.grad_output, window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)), a.count_include_pad, a.divisor_override, out[0]);
+  run_avg_backward(a.grad_output,
+                   kernel_shape(a.self, a.grad_output,
+                                window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+                   a.count_include_pad, a.divisor_override, out[0]);
 }
 Shapes shape__adaptive_avg_pool2d(const args::_adaptive_avg_pool2d& a) {
   return {Shape(adaptive_sizes("adaptive_avg_pool2d", a.self, a.output_size, 2), a.self.dtype())};
@@ -231,7 +261,9 @@ Shapes shape_adaptive_max_pool2d(const args::adaptive_max_pool2d& a) {
   Dims sizes = adaptive_sizes("adaptive_max_pool2d", a.self, as_dims(a.output_size), 2);
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }
-void kernel_adaptive_max_pool2d(const args::adaptive_max_pool2d& a, Out out) { run_max(a.self, adaptive(a.self, out[0], 2), out); }
+void kernel_adaptive_max_pool2d(const args::adaptive_max_pool2d& a, Out out) {
+  run_max(a.self, adaptive(a.self, out[0], 2), out);
+}
 Shapes shape_adaptive_max_pool2d_backward(const args::adaptive_max_pool2d_backward& a) {
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
@@ -242,25 +274,46 @@ void kernel_adaptive_max_pool2d_backward(const args::adaptive_max_pool2d_backwar
 // ---- three dimensions ----
 
 Shapes shape_max_pool3d_with_indices(const args::max_pool3d_with_indices& a) {
-  Dims sizes = pooled_sizes("max_pool3d", a.self, window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode));
+  Dims sizes =
+      pooled_sizes("max_pool3d", a.self,
+                   window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode));
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }
 void kernel_max_pool3d_with_indices(const args::max_pool3d_with_indices& a, Out out) {
-  run_max(a.self, kernel_shape(a.self, out[0], window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)), out);
+  run_max(a.self,
+          kernel_shape(a.self, out[0],
+                       window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)),
+          out);
 }
-Shapes shape_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a) { return {Shape(a.self.sizes(), a.grad_output.dtype())}; }
+Shapes shape_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a) {
+  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+}
 void kernel_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a, Out out) {
-  run_max_backward(a.grad_output, a.indices, kernel_shape(a.self, a.grad_output, window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)), out[0]);
+  run_max_backward(
+      a.grad_output, a.indices,
+      kernel_shape(a.self, a.grad_output,
+                   window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode)),
+      out[0]);
 }
 Shapes shape_avg_pool3d(const args::avg_pool3d& a) {
-  return {Shape(pooled_sizes("avg_pool3d", a.self, window("avg_pool3d", 3, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)), a.self.dtype())};
+  return {Shape(pooled_sizes("avg_pool3d", a.self,
+                             window("avg_pool3d", 3, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+                a.self.dtype())};
 }
 void kernel_avg_pool3d(const args::avg_pool3d& a, Out out) {
-  run_avg(a.self, kernel_shape(a.self, out[0], window("avg_pool3d", 3, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)), a.count_include_pad, a.divisor_override, out[0]);
+  run_avg(a.self,
+          kernel_shape(a.self, out[0],
+                       window("avg_pool3d", 3, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+          a.count_include_pad, a.divisor_override, out[0]);
 }
-Shapes shape_avg_pool3d_backward(const args::avg_pool3d_backward& a) { return {Shape(a.self.sizes(), a.grad_output.dtype())}; }
+Shapes shape_avg_pool3d_backward(const args::avg_pool3d_backward& a) {
+  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+}
 void kernel_avg_pool3d_backward(const args::avg_pool3d_backward& a, Out out) {
-  run_avg_backward(a.grad_output, kernel_shape(a.self, a.grad_output, window("avg_pool3d", 3, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)), a.count_include_pad, a.divisor_override, out[0]);
+  run_avg_backward(a.grad_output,
+                   kernel_shape(a.self, a.grad_output,
+                                window("avg_pool3d", 3, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+                   a.count_include_pad, a.divisor_override, out[0]);
 }
 Shapes shape__adaptive_avg_pool3d(const args::_adaptive_avg_pool3d& a) {
   return {Shape(adaptive_sizes("adaptive_avg_pool3d", a.self, a.output_size, 3), a.self.dtype())};
@@ -278,7 +331,9 @@ Shapes shape_adaptive_max_pool3d(const args::adaptive_max_pool3d& a) {
   Dims sizes = adaptive_sizes("adaptive_max_pool3d", a.self, as_dims(a.output_size), 3);
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }
-void kernel_adaptive_max_pool3d(const args::adaptive_max_pool3d& a, Out out) { run_max(a.self, adaptive(a.self, out[0], 3), out); }
+void kernel_adaptive_max_pool3d(const args::adaptive_max_pool3d& a, Out out) {
+  run_max(a.self, adaptive(a.self, out[0], 3), out);
+}
 Shapes shape_adaptive_max_pool3d_backward(const args::adaptive_max_pool3d_backward& a) {
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }

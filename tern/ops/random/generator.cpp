@@ -18,7 +18,8 @@ std::vector<uint8_t> Generator::state() const {
 
 void Generator::set_state(const std::vector<uint8_t>& bytes) const {
   if (bytes.size() != kernels::Mt19937::state_bytes)
-    failf(ErrorKind::value, "set_state: expected a state of {} bytes but got {}", size_t{kernels::Mt19937::state_bytes}, bytes.size());
+    failf(ErrorKind::value, "set_state: expected a state of {} bytes but got {}",
+          size_t{kernels::Mt19937::state_bytes}, bytes.size());
   engine_->load_state(bytes.data());
 }
 

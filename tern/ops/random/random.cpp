@@ -28,11 +28,13 @@ void draw(const Tensor& t, F&& f) {
 }
 
 void check_float(const char* op, const Tensor& t) {
-  if (!t.is_floating_point()) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(t.dtype()));
+  if (!t.is_floating_point())
+    failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(t.dtype()));
 }
 void fill_uniform(const Tensor& t, double from, double to, const Generator* g) {
   check_float("check_uniform_bounds", t);
-  if (!(from <= to)) failf("uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
+  if (!(from <= to))
+    failf("uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
   draw(t, [&](void* p, int64_t n, bool) { kernels::uniform(engine(g), t.dtype(), p, n, from, to); });
 }
 void fill_normal(const Tensor& t, double mean, double std, const Generator* g) {
@@ -50,51 +52,74 @@ void fill_bernoulli(const Tensor& t, double p, const Generator* g) {
   draw(t, [&](void* to, int64_t n, bool) { kernels::bernoulli(engine(g), t.dtype(), to, n, p); });
 }
 void fill_bernoulli(const Tensor& t, const Tensor& p, const Generator* g) {
-  if (!p.is_floating_point()) failf("expected probabilities tensor to have floating type, got {}", script_name(p.dtype()));
+  if (!p.is_floating_point())
+    failf("expected probabilities tensor to have floating type, got {}", script_name(p.dtype()));
   if (t.int_numel() == 0) return;
-  Tensor chances = row_major(expand_view(p, t.sizes())), fresh = t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype());
+  Tensor chances = row_major(expand_view(p, t.sizes())),
+         fresh = t.is_contiguous() ? t : make_tensor(t.sizes(), t.dtype());
   kernels::bernoulli(engine(g), t.dtype(), fresh.data(), t.int_numel(), p.dtype(), chances.data());
   if (!fresh.is_same(t)) copy_elements(fresh, t);
 }
 // The largest integer up to which every integer has this type: where random_(from) ends.
 int64_t last_integer(DType d) {
   switch (d) {
-    case kBool: return 1;
-    case kHalf: return int64_t{1} << 11;
-    case kBFloat16: return int64_t{1} << 8;
-    case kFloat: return int64_t{1} << 24;
-    case kDouble: return int64_t{1} << 53;
-    case kByte: return 255;
-    case kChar: return 127;
-    case kShort: return 32767;
-    case DType::uint16: return 65535;
-    case kInt: return INT32_MAX;
-    case DType::uint32: return UINT32_MAX;
-    default: return INT64_MAX;
+    case kBool:
+      return 1;
+    case kHalf:
+      return int64_t{1} << 11;
+    case kBFloat16:
+      return int64_t{1} << 8;
+    case kFloat:
+      return int64_t{1} << 24;
+    case kDouble:
+      return int64_t{1} << 53;
+    case kByte:
+      return 255;
+    case kChar:
+      return 127;
+    case kShort:
+      return 32767;
+    case DType::uint16:
+      return 65535;
+    case kInt:
+      return INT32_MAX;
+    case DType::uint32:
+      return UINT32_MAX;
+    default:
+      return INT64_MAX;
   }
 }
 void fill_integers(const Tensor& t, int64_t from, std::optional<int64_t> to, const Generator* g) {
-  if (is_complex(t.dtype())) failf(ErrorKind::not_supported, "\"random_from_to\" not implemented for '{}'", script_name(t.dtype()));
+  if (is_complex(t.dtype()))
+    failf(ErrorKind::not_supported, "\"random_from_to\" not implemented for '{}'", script_name(t.dtype()));
   if (to) {
-    if (from >= *to) failf("random_ expects 'from' to be less than 'to', but got from={} >= to={}", from, *to);
+    if (from >= *to)
+      failf("random_ expects 'from' to be less than 'to', but got from={} >= to={}", from, *to);
     int64_t last = last_integer(t.dtype());
     if (is_integral(t.dtype(), true) && (*to - 1 > last || from < (is_signed(t.dtype()) ? -last - 1 : 0)))
       failf("to - 1 is out of bounds for {}", script_name(t.dtype()));
     uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
-    draw(t, [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
+    draw(t,
+         [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
   } else if (from != INT64_MIN) {
     int64_t last = last_integer(t.dtype());
-    if (from > last) failf("random_ expects 'from' to be at most {} for {}, but got from={}", last, script_name(t.dtype()), from);
+    if (from > last)
+      failf("random_ expects 'from' to be at most {} for {}, but got from={}", last, script_name(t.dtype()),
+            from);
     uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
-    draw(t, [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
+    draw(t,
+         [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
   } else {
     draw(t, [&](void* p, int64_t n, bool) { kernels::random_full_64_bits(engine(g), t.dtype(), p, n); });
   }
 }
-Shapes sized(Span<const SymInt> size, std::optional<DType> dtype, DType natural) { return {Shape(size, dtype.value_or(natural))}; }
+Shapes sized(Span<const SymInt> size, std::optional<DType> dtype, DType natural) {
+  return {Shape(size, dtype.value_or(natural))};
+}
 template <class A>
 Shapes like_shape(const A& a) {
-  return {Shape(Dims(a.self.sizes()), a.dtype.value_or(a.self.dtype()), strides_like(a.self, a.memory_format))};
+  return {
+      Shape(Dims(a.self.sizes()), a.dtype.value_or(a.self.dtype()), strides_like(a.self, a.memory_format))};
 }
 template <class A, class F>
 Tensor write(const A& a, F&& f) {
@@ -108,13 +133,21 @@ Tensor write(const A& a, F&& f) {
 Shapes shape_rand(const args::rand& a) { return sized(a.size, a.dtype, default_dtype()); }
 void kernel_rand(const args::rand&, Out out) { fill_uniform(out[0], 0, 1, nullptr); }
 Shapes shape_rand_generator(const args::rand_generator& a) { return sized(a.size, a.dtype, default_dtype()); }
-void kernel_rand_generator(const args::rand_generator& a, Out out) { fill_uniform(out[0], 0, 1, a.generator); }
+void kernel_rand_generator(const args::rand_generator& a, Out out) {
+  fill_uniform(out[0], 0, 1, a.generator);
+}
 Shapes shape_randn(const args::randn& a) { return sized(a.size, a.dtype, default_dtype()); }
 void kernel_randn(const args::randn&, Out out) { fill_normal(out[0], 0, 1, nullptr); }
-Shapes shape_randn_generator(const args::randn_generator& a) { return sized(a.size, a.dtype, default_dtype()); }
-void kernel_randn_generator(const args::randn_generator& a, Out out) { fill_normal(out[0], 0, 1, a.generator); }
+Shapes shape_randn_generator(const args::randn_generator& a) {
+  return sized(a.size, a.dtype, default_dtype());
+}
+void kernel_randn_generator(const args::randn_generator& a, Out out) {
+  fill_normal(out[0], 0, 1, a.generator);
+}
 Shapes shape_randint(const args::randint& a) { return sized(a.size, a.dtype, kLong); }
-void kernel_randint(const args::randint& a, Out out) { fill_integers(out[0], 0, a.high.guard_int(), nullptr); }
+void kernel_randint(const args::randint& a, Out out) {
+  fill_integers(out[0], 0, a.high.guard_int(), nullptr);
+}
 Shapes shape_randint_low(const args::randint_low& a) { return sized(a.size, a.dtype, kLong); }
 void kernel_randint_low(const args::randint_low& a, Out out) {
   fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), nullptr);
@@ -123,7 +156,9 @@ Shapes shape_randint_generator(const args::randint_generator& a) { return sized(
 void kernel_randint_generator(const args::randint_generator& a, Out out) {
   fill_integers(out[0], 0, a.high.guard_int(), a.generator);
 }
-Shapes shape_randint_low_generator(const args::randint_low_generator& a) { return sized(a.size, a.dtype, kLong); }
+Shapes shape_randint_low_generator(const args::randint_low_generator& a) {
+  return sized(a.size, a.dtype, kLong);
+}
 void kernel_randint_low_generator(const args::randint_low_generator& a, Out out) {
   fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), a.generator);
 }
@@ -148,7 +183,9 @@ void kernel_rand_like(const args::rand_like&, Out out) { fill_uniform(out[0], 0,
 Shapes shape_randn_like(const args::randn_like& a) { return like_shape(a); }
 void kernel_randn_like(const args::randn_like&, Out out) { fill_normal(out[0], 0, 1, nullptr); }
 Shapes shape_randint_like(const args::randint_like& a) { return like_shape(a); }
-void kernel_randint_like(const args::randint_like& a, Out out) { fill_integers(out[0], 0, a.high.guard_int(), nullptr); }
+void kernel_randint_like(const args::randint_like& a, Out out) {
+  fill_integers(out[0], 0, a.high.guard_int(), nullptr);
+}
 Shapes shape_randint_like_low_dtype(const args::randint_like_low_dtype& a) { return like_shape(a); }
 void kernel_randint_like_low_dtype(const args::randint_like_low_dtype& a, Out out) {
   fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), nullptr);
@@ -165,7 +202,9 @@ Tensor kernel_normal_(const args::normal_& a) {
   return write(a, [&](const Tensor& t) { fill_normal(t, a.mean, a.std, a.generator); });
 }
 Shapes shape_normal_functional(const args::normal_functional& a) { return {like(a.self)}; }
-void kernel_normal_functional(const args::normal_functional& a, Out out) { fill_normal(out[0], a.mean, a.std, a.generator); }
+void kernel_normal_functional(const args::normal_functional& a, Out out) {
+  fill_normal(out[0], a.mean, a.std, a.generator);
+}
 Tensor body_normal_Tensor_Tensor(const args::normal_Tensor_Tensor& a) {
   Dims sizes = broadcast_sizes(a.mean.sizes(), a.std.sizes());
   Tensor t = normal_(empty(sizes, a.mean.dtype(), {}, a.mean.device()), 0, 1, a.generator);
@@ -175,17 +214,23 @@ Tensor kernel_exponential_(const args::exponential_& a) {
   return write(a, [&](const Tensor& t) { fill_exponential(t, a.lambd, a.generator); });
 }
 Shapes shape_exponential(const args::exponential& a) { return {like(a.self)}; }
-void kernel_exponential(const args::exponential& a, Out out) { fill_exponential(out[0], a.lambd, a.generator); }
+void kernel_exponential(const args::exponential& a, Out out) {
+  fill_exponential(out[0], a.lambd, a.generator);
+}
 Tensor kernel_log_normal_(const args::log_normal_& a) {
   if (!(a.std > 0)) failf("log_normal_ expects std > 0.0, but found std={}", a.std);
   return write(a, [&](const Tensor& t) {
-    draw(t, [&](void* p, int64_t n, bool) { kernels::log_normal(engine(a.generator), t.dtype(), p, n, a.mean, a.std); });
+    draw(t, [&](void* p, int64_t n, bool) {
+      kernels::log_normal(engine(a.generator), t.dtype(), p, n, a.mean, a.std);
+    });
   });
 }
 Tensor kernel_cauchy_(const args::cauchy_& a) {
   if (!(a.sigma > 0)) failf("cauchy_ expects sigma > 0.0, but found sigma={}", a.sigma);
   return write(a, [&](const Tensor& t) {
-    draw(t, [&](void* p, int64_t n, bool) { kernels::cauchy(engine(a.generator), t.dtype(), p, n, a.median, a.sigma); });
+    draw(t, [&](void* p, int64_t n, bool) {
+      kernels::cauchy(engine(a.generator), t.dtype(), p, n, a.median, a.sigma);
+    });
   });
 }
 Tensor kernel_geometric_(const args::geometric_& a) {
@@ -213,7 +258,9 @@ Tensor kernel_bernoulli__Tensor(const args::bernoulli__Tensor& a) {
 }
 void kernel_bernoulli(const args::bernoulli& a, Out out) { fill_bernoulli(out[0], a.self, a.generator); }
 void kernel_bernoulli_p(const args::bernoulli_p& a, Out out) { fill_bernoulli(out[0], a.p, a.generator); }
-void kernel_bernoulli_Tensor(const args::bernoulli_Tensor& a, Out out) { fill_bernoulli(out[0], a.p, a.generator); }
+void kernel_bernoulli_Tensor(const args::bernoulli_Tensor& a, Out out) {
+  fill_bernoulli(out[0], a.p, a.generator);
+}
 
 Shapes shape_multinomial(const args::multinomial& a) {
   if (a.self.dim() < 1 || a.self.dim() > 2) fail("prob_dist must be 1 or 2 dim");
@@ -232,8 +279,8 @@ void kernel_multinomial(const args::multinomial& a, Out out) {
   Tensor p = row_major(a.self);
   int64_t categories = p.int_sizes()[p.dim() - 1], rows = p.dim() == 2 ? p.int_sizes()[0] : 1;
   if (out[0].int_numel() == 0) return;
-  kernels::multinomial(engine(a.generator), p.dtype(), p.data(), rows, categories, a.num_samples.guard_int(), a.replacement,
-                       out[0].data_ptr<int64_t>());
+  kernels::multinomial(engine(a.generator), p.dtype(), p.data(), rows, categories, a.num_samples.guard_int(),
+                       a.replacement, out[0].data_ptr<int64_t>());
 }
 
 // ---- dropout ----
@@ -273,7 +320,9 @@ void kernel_native_dropout(const args::native_dropout& a, Out out) {
   copy_elements(out[1], scaled);
   double keep = 1 - a.p;
   // The factor as PyTorch's noise has it: one divided in the input's own type.
-  Scalar factor = keep == 0 ? Scalar(0.) : out[0].dtype() == kDouble ? Scalar(1 / keep) : Scalar(double(1.f / static_cast<float>(keep)));
+  Scalar factor = keep == 0                   ? Scalar(0.)
+                  : out[0].dtype() == kDouble ? Scalar(1 / keep)
+                                              : Scalar(double(1.f / static_cast<float>(keep)));
   Tensor list[] = {a.input, scaled};
   run_loop("mul", list, out[0]);
   Tensor one[] = {out[0], wrap_number(factor)};

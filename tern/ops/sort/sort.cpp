@@ -27,8 +27,8 @@ struct Before {
 };
 
 // The first k of every row in order: values and where they were.
-void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, bool only_kth, const Tensor& values,
-                const Tensor& indices) {
+void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, bool only_kth,
+                const Tensor& values, const Tensor& indices) {
   if (values.int_numel() == 0) return;
   Tensor from = row_major(self);
   dim = wrap_dim(dim, self.dim());
@@ -52,10 +52,13 @@ void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, boo
           T u = p[a * rows.inner], v = p[b * rows.inner];
           return before(u, v) || (!before(v, u) && a < b);
         };
-        if (k >= n) std::sort(order.begin(), order.end(), less);
-        else std::partial_sort(order.begin(), order.begin() + k, order.end(), less);
+        if (k >= n)
+          std::sort(order.begin(), order.end(), less);
+        else
+          std::partial_sort(order.begin(), order.begin() + k, order.end(), less);
         for (int64_t i = 0; i < kept; ++i) {
-          int64_t source = order[static_cast<size_t>(only_kth ? k - 1 : i)], to = (outer * kept + i) * rows.inner + inner;
+          int64_t source = order[static_cast<size_t>(only_kth ? k - 1 : i)],
+                  to = (outer * kept + i) * rows.inner + inner;
           y[to] = p[source * rows.inner];
           at[to] = source;
         }
@@ -95,11 +98,14 @@ void kernel_topk(const args::topk& a, Out out) {
 Shapes shape_kthvalue(const args::kthvalue& a) {
   int64_t dim = wrap_dim(a.dim, a.self.dim());
   SymInt size = a.self.dim() == 0 ? SymInt(1) : a.self.sizes()[dim];
-  if (a.k < 1 || (!surely_le(a.k, size) && a.k > size)) failf("kthvalue(): selected number k out of range for dimension {}", dim);
+  if (a.k < 1 || (!surely_le(a.k, size) && a.k > size))
+    failf("kthvalue(): selected number k out of range for dimension {}", dim);
   Dims sizes(a.self.sizes());
   if (a.self.dim() > 0) {
-    if (a.keepdim) sizes[dim] = 1;
-    else sizes.erase(static_cast<size_t>(dim));
+    if (a.keepdim)
+      sizes[dim] = 1;
+    else
+      sizes.erase(static_cast<size_t>(dim));
   }
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }

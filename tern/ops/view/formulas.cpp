@@ -8,7 +8,8 @@ namespace tern {
 
 SmallVector<int64_t, 6> inverse_permutation(Ints dims) {
   SmallVector<int64_t, 6> inverse(dims.size(), 0);
-  for (size_t i = 0; i < dims.size(); ++i) inverse[wrap_dim(dims[i], static_cast<int64_t>(dims.size()))] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < dims.size(); ++i)
+    inverse[wrap_dim(dims[i], static_cast<int64_t>(dims.size()))] = static_cast<int64_t>(i);
   return inverse;
 }
 
@@ -37,9 +38,10 @@ std::vector<Tensor> list_gradients(GradContext& c) {
   return list;
 }
 
-Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size, Span<const SymInt> stride,
-                           std::optional<SymInt> offset) {
-  // The memory as one row, in which both geometries are lists of positions. Elements of the view that share memory add up.
+Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size,
+                           Span<const SymInt> stride, std::optional<SymInt> offset) {
+  // The memory as one row, in which both geometries are lists of positions. Elements of the view that share
+  // memory add up.
   SymInt extent = self.offset() + 1, reach = offset.value_or(self.offset()) + 1;
   for (int64_t d = 0; d < self.dim(); ++d) extent = extent + (self.sizes()[d] - 1) * self.strides()[d];
   for (size_t d = 0; d < size.size(); ++d) reach = reach + (size[d] - 1) * stride[d];

@@ -24,12 +24,15 @@ Dims infer_sizes(Span<const SymInt> shape, SymInt numel) {
   }
   if (known.is_int() && known.as_int() == 0) {
     if (numel.is_int() && numel.as_int() == 0)
-      failf("cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any "
-            "value and is ambiguous",
-            str(shape));
+      failf(
+          "cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can "
+          "be any "
+          "value and is ambiguous",
+          str(shape));
     bad();
   }
-  // Sizes that appear on both sides cancel in the quotient, so what is left is exact where the shape is valid.
+  // Sizes that appear on both sides cancel in the quotient, so what is left is exact where the shape is
+  // valid.
   SymInt rest = floor_div(numel, known);
   if (!require_eq(rest * known, numel)) bad();
   sizes[static_cast<size_t>(unknown)] = rest;
@@ -71,8 +74,8 @@ Tensor select_view(const Tensor& t, int64_t dim, SymInt index) {
   SymInt size = t.sizes()[dim];
   if (index.is_int() || index.hint()) {
     if (index >= size || index < -size)
-      failf(ErrorKind::index, "select(): index {} out of range for tensor of size {} at dimension {}", index.str(),
-            str(t.sizes()), dim);
+      failf(ErrorKind::index, "select(): index {} out of range for tensor of size {} at dimension {}",
+            index.str(), str(t.sizes()), dim);
     if (index < 0) index = index + size;
   }
   Dims sizes(t.sizes()), strides(t.strides());
@@ -103,11 +106,13 @@ SymInt slice_bound(SymInt v, SymInt size) {
 
 }  // namespace
 
-Tensor slice_view(const Tensor& t, int64_t dim, std::optional<SymInt> start, std::optional<SymInt> end, SymInt step) {
+Tensor slice_view(const Tensor& t, int64_t dim, std::optional<SymInt> start, std::optional<SymInt> end,
+                  SymInt step) {
   if (t.dim() == 0) fail(ErrorKind::index, "slice() cannot be applied to a 0-dim tensor.");
   dim = wrap_dim(dim, t.dim());
   if (step <= 0) fail(ErrorKind::value, "slice step must be positive");
-  SymInt size = t.sizes()[dim], from = slice_bound(start.value_or(0), size), to = slice_bound(end.value_or(INT64_MAX), size);
+  SymInt size = t.sizes()[dim], from = slice_bound(start.value_or(0), size),
+         to = slice_bound(end.value_or(INT64_MAX), size);
   bool known = (from.is_int() || from.hint()) && (to.is_int() || to.hint());
   if (!surely_le(from, to) && known && to < from) to = from;
   Dims sizes(t.sizes()), strides(t.strides());
@@ -122,12 +127,15 @@ Tensor diagonal_view(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2
   dim2 = wrap_dim(dim2, t.dim());
   if (dim1 == dim2) failf("diagonal dimensions cannot be identical {}, {}", dim1, dim2);
   SymInt rows = t.sizes()[dim1], columns = t.sizes()[dim2];
-  if (offset >= 0) columns = columns - offset;
-  else rows = rows + offset;
+  if (offset >= 0)
+    columns = columns - offset;
+  else
+    rows = rows + offset;
   SymInt length = surely_eq(rows, columns) ? rows : sym_min(rows, columns);
   if (!surely_le(0, length)) length = sym_max(length, 0);
   SymInt start = t.offset();
-  if (!surely_eq(length, 0)) start = offset >= 0 ? start + t.strides()[dim2] * offset : start - t.strides()[dim1] * offset;
+  if (!surely_eq(length, 0))
+    start = offset >= 0 ? start + t.strides()[dim2] * offset : start - t.strides()[dim1] * offset;
   Dims sizes, strides;
   for (int64_t d = 0; d < t.dim(); ++d)
     if (d != dim1 && d != dim2) {
@@ -160,22 +168,28 @@ Tensor unfold_view(const Tensor& t, int64_t dim, int64_t size, int64_t step) {
 Tensor expand_view(const Tensor& t, Span<const SymInt> size) {
   int64_t n = static_cast<int64_t>(size.size()), lead = n - t.dim();
   if (lead < 0)
-    failf("expand({}, size={}): the number of sizes provided ({}) must be greater or equal to the number of dimensions "
-          "in the tensor ({})",
-          str(t.sizes()), str(size), n, t.dim());
+    failf(
+        "expand({}, size={}): the number of sizes provided ({}) must be greater or equal to the number of "
+        "dimensions "
+        "in the tensor ({})",
+        str(t.sizes()), str(size), n, t.dim());
   Dims sizes(size), strides(size.size(), SymInt(0));
   for (int64_t d = 0; d < n; ++d) {
     bool keep = sizes[d].is_int() && sizes[d].as_int() == -1;
     if (d < lead) {
       if (keep)
-        failf("expand(size={}): the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}",
-              str(size), d);
+        failf(
+            "expand(size={}): the expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+            "dimension {}",
+            str(size), d);
       continue;
     }
     SymInt old = t.sizes()[d - lead];
-    if (keep) sizes[d] = old;
+    if (keep)
+      sizes[d] = old;
     else if (sizes[d].is_int() && sizes[d].as_int() < 0)
-      failf("expand: the expanded size of the tensor ({}) must not be negative. Target sizes: {}", sizes[d].str(), str(size));
+      failf("expand: the expanded size of the tensor ({}) must not be negative. Target sizes: {}",
+            sizes[d].str(), str(size));
     if (surely_eq(old, sizes[d])) {
       strides[d] = t.strides()[d - lead];
     } else if (surely_eq(old, 1)) {
@@ -183,9 +197,11 @@ Tensor expand_view(const Tensor& t, Span<const SymInt> size) {
     } else if (require_eq(old, sizes[d])) {
       strides[d] = t.strides()[d - lead];
     } else {
-      failf("The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}.  Target "
-            "sizes: {}.  Tensor sizes: {}",
-            sizes[d].str(), old.str(), d, str(size), str(t.sizes()));
+      failf(
+          "The expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension "
+          "{}.  Target "
+          "sizes: {}.  Tensor sizes: {}",
+          sizes[d].str(), old.str(), d, str(size), str(t.sizes()));
     }
   }
   return t.as_view(std::move(sizes), std::move(strides));
@@ -209,9 +225,11 @@ Tensor strided_view(const Tensor& t, Span<const SymInt> size, Span<const SymInt>
   if (!empty && last.is_int() && (!t.is_fake() || bytes)) {
     int64_t needed = (last.as_int() + 1) * t.element_size();
     if (needed > static_cast<int64_t>(bytes))
-      failf("setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage size of {} are out of "
-            "bounds for storage of size {}",
-            str(size), str(stride), offset.str(), t.element_size(), needed, bytes);
+      failf(
+          "setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage size of "
+          "{} are out of "
+          "bounds for storage of size {}",
+          str(size), str(stride), offset.str(), t.element_size(), needed, bytes);
   }
   return t.as_view(Dims(size), Dims(stride), offset);
 }

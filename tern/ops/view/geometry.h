@@ -10,7 +10,8 @@ Dims infer_sizes(Span<const SymInt> shape, SymInt numel);
 std::optional<Dims> view_strides(const Tensor& t, Span<const SymInt> sizes);
 
 Tensor select_view(const Tensor& t, int64_t dim, SymInt index);
-Tensor slice_view(const Tensor& t, int64_t dim, std::optional<SymInt> start, std::optional<SymInt> end, SymInt step);
+Tensor slice_view(const Tensor& t, int64_t dim, std::optional<SymInt> start, std::optional<SymInt> end,
+                  SymInt step);
 Tensor diagonal_view(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold_view(const Tensor& t, int64_t dim, int64_t size, int64_t step);
 Tensor expand_view(const Tensor& t, Span<const SymInt> size);

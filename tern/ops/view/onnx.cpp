@@ -1,4 +1,5 @@
 // Views and rearrangements in ONNX, where every view is a copy.
+#include <algorithm>
 #include <climits>
 
 #include "tern/onnx/lower.h"

@@ -13,7 +13,8 @@ Shapes shape_repeat(const args::repeat& a) {
     fail("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
   Dims sizes(a.repeats);
   for (SymInt r : a.repeats)
-    if (r.is_int() && r.as_int() < 0) failf("Trying to create tensor with negative dimension {}: {}", r.as_int(), str(a.repeats));
+    if (r.is_int() && r.as_int() < 0)
+      failf("Trying to create tensor with negative dimension {}: {}", r.as_int(), str(a.repeats));
   for (int64_t d = 0; d < a.self.dim(); ++d) sizes[lead + d] = sizes[lead + d] * a.self.sizes()[d];
   return {Shape(std::move(sizes), a.self.dtype())};
 }
@@ -136,12 +137,17 @@ Tensor body_rot90(const args::rot90& a) {
   if (a.dims.size() != 2) failf("expected total rotation dims == 2, but got dims = {}", a.dims.size());
   if (a.self.dim() < 2) failf("expected total dims >= 2, but got total dims = {}", a.self.dim());
   int64_t d0 = wrap_dim(a.dims[0], a.self.dim()), d1 = wrap_dim(a.dims[1], a.self.dim());
-  if (d0 == d1) failf("expected rotation dims to be different, but got dim0 = {} and dim1 = {}", a.dims[0], a.dims[1]);
+  if (d0 == d1)
+    failf("expected rotation dims to be different, but got dim0 = {} and dim1 = {}", a.dims[0], a.dims[1]);
   switch ((a.k % 4 + 4) % 4) {
-    case 1: return transpose(flip(a.self, {d1}), d0, d1);
-    case 2: return flip(a.self, {d0, d1});
-    case 3: return transpose(flip(a.self, {d0}), d0, d1);
-    default: return clone(a.self, MemoryFormat::contiguous);
+    case 1:
+      return transpose(flip(a.self, {d1}), d0, d1);
+    case 2:
+      return flip(a.self, {d0, d1});
+    case 3:
+      return transpose(flip(a.self, {d0}), d0, d1);
+    default:
+      return clone(a.self, MemoryFormat::contiguous);
   }
 }
 
@@ -162,8 +168,10 @@ Tensor body_repeat_interleave_self_Tensor(const args::repeat_interleave_self_Ten
     repeats = expand(reshape(repeats, {1}), {self.sizes()[d]});
   else if (repeats.dim() == 1) {
     if (!require_eq(repeats.sizes()[0], self.sizes()[d]))
-      failf("repeats must have the same size as input along dim, but got repeats.size(0) = {} and input.size({}) = {}",
-            repeats.sizes()[0].str(), d, self.sizes()[d].str());
+      failf(
+          "repeats must have the same size as input along dim, but got repeats.size(0) = {} and "
+          "input.size({}) = {}",
+          repeats.sizes()[0].str(), d, self.sizes()[d].str());
   } else {
     fail("repeats must be 0-dim or 1-dim tensor");
   }
@@ -198,8 +206,8 @@ void check_source(const Tensor& src, const Tensor& part, const char* what) {
   bool same = src.dim() == part.dim();
   for (int64_t d = 0; same && d < src.dim(); ++d) same = require_eq(src.sizes()[d], part.sizes()[d]);
   if (!same)
-    failf("expected src to have a size equal to the {} of self. src size = {}, {} size = {}", what, str(src.sizes()), what,
-          str(part.sizes()));
+    failf("expected src to have a size equal to the {} of self. src size = {}, {} size = {}", what,
+          str(src.sizes()), what, str(part.sizes()));
 }
 
 }  // namespace
@@ -231,25 +239,31 @@ void kernel_diagonal_scatter(const args::diagonal_scatter& a, Out out) {
 
 // The geometry counts in the memory of self, which the output has again where it is dense.
 Shapes shape_as_strided_scatter(const args::as_strided_scatter& a) {
-  check_source(a.src, strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset())), "slice");
+  check_source(a.src, strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset())),
+               "slice");
   return {like(a.self)};
 }
 void kernel_as_strided_scatter(const args::as_strided_scatter& a, Out out) {
   SymInt offset = a.storage_offset.value_or(a.self.offset());
   bool same = a.self.offset() == 0;
-  for (int64_t d = 0; same && d < a.self.dim(); ++d) same = a.self.int_strides()[d] == out[0].int_strides()[d];
-  if (same && static_cast<int64_t>(a.self.storage()->bytes) <= static_cast<int64_t>(out[0].storage()->bytes)) {
+  for (int64_t d = 0; same && d < a.self.dim(); ++d)
+    same = a.self.int_strides()[d] == out[0].int_strides()[d];
+  if (same &&
+      static_cast<int64_t>(a.self.storage()->bytes) <= static_cast<int64_t>(out[0].storage()->bytes)) {
     copy_elements(a.self, out[0]);
     return copy_elements(a.src, strided_view(out[0], a.size, a.stride, offset));
   }
-  Tensor memory = make_tensor({SymInt(a.self.storage()->bytes / static_cast<size_t>(a.self.element_size()))}, a.self.dtype());
+  Tensor memory = make_tensor({SymInt(a.self.storage()->bytes / static_cast<size_t>(a.self.element_size()))},
+                              a.self.dtype());
   Tensor whole = memory.as_view(Dims(a.self.sizes()), Dims(a.self.strides()), a.self.offset());
   copy_elements(a.self, whole);
   copy_elements(a.src, strided_view(memory, a.size, a.stride, offset));
   copy_elements(whole, out[0]);
 }
 
-Shapes shape_unfold_backward(const args::unfold_backward& a) { return {Shape(a.input_sizes, a.grad_in.dtype())}; }
+Shapes shape_unfold_backward(const args::unfold_backward& a) {
+  return {Shape(a.input_sizes, a.grad_in.dtype())};
+}
 void kernel_unfold_backward(const args::unfold_backward& a, Out out) {
   int64_t dim = wrap_dim(a.dim, out[0].dim());
   fill_elements(out[0], 0);

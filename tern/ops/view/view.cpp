@@ -13,8 +13,10 @@ Tensor viewed(const Tensor& self, Span<const SymInt> size) {
   Dims sizes = infer_sizes(size, self.numel());
   std::optional<Dims> strides = view_strides(self, sizes);
   if (!strides)
-    fail("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-         "contiguous subspaces). Use .reshape(...) instead.");
+    fail(
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "across two "
+        "contiguous subspaces). Use .reshape(...) instead.");
   return self.as_view(std::move(sizes), std::move(*strides));
 }
 
@@ -39,13 +41,13 @@ Tensor view_view_dtype(const args::view_dtype& a) {
       failf("self.dim() cannot be 0 to view {} as {} (different element sizes)", script_name(a.self.dtype()),
             script_name(a.dtype));
     if (!surely_eq(strides.back(), 1))
-      failf("self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}", script_name(a.self.dtype()),
-            script_name(a.dtype), strides.back().str());
+      failf("self.stride(-1) must be 1 to view {} as {} (different element sizes), but got {}",
+            script_name(a.self.dtype()), script_name(a.dtype), strides.back().str());
     auto scale = [&](SymInt v, const char* what) {
       if (to < from) return v * (from / to);
       if (!(mod(v, to / from) == 0))
-        failf("{} must be divisible by {} to view {} as {} (different element sizes), but got {}", what, to / from,
-              script_name(a.self.dtype()), script_name(a.dtype), v.str());
+        failf("{} must be divisible by {} to view {} as {} (different element sizes), but got {}", what,
+              to / from, script_name(a.self.dtype()), script_name(a.dtype), v.str());
       return floor_div(v, to / from);
     };
     sizes.back() = scale(sizes.back(), "self.size(-1)");
@@ -70,8 +72,10 @@ Tensor view_view_as_real(const args::view_as_real& a) {
 
 Tensor view_view_as_complex(const args::view_as_complex& a) {
   if (a.self.dtype() != kFloat && a.self.dtype() != kDouble && a.self.dtype() != kHalf)
-    failf("view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
-          script_name(a.self.dtype()));
+    failf(
+        "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
+        "type: {}",
+        script_name(a.self.dtype()));
   Dims sizes(a.self.sizes()), strides(a.self.strides());
   if (sizes.empty()) fail("Input tensor must have one or more dimensions");
   if (!(sizes.back() == 2)) fail("Tensor must have a last dimension of size 2");
@@ -106,12 +110,13 @@ Tensor body_unflatten_int(const args::unflatten_int& a) {
   try {
     inner = infer_sizes(a.sizes, a.self.sizes()[dim]);
   } catch (const Error&) {
-    failf("unflatten: Provided sizes {} don't multiply up to the size of dim {} ({}) in the input tensor", str(a.sizes), dim,
-          a.self.sizes()[dim].str());
+    failf("unflatten: Provided sizes {} don't multiply up to the size of dim {} ({}) in the input tensor",
+          str(a.sizes), dim, a.self.sizes()[dim].str());
   }
   Dims sizes;
   for (int64_t d = 0; d < a.self.dim(); ++d) {
-    if (d != dim) sizes.push_back(a.self.sizes()[d]);
+    if (d != dim)
+      sizes.push_back(a.self.sizes()[d]);
     else
       for (SymInt s : inner) sizes.push_back(s);
   }
@@ -124,9 +129,11 @@ namespace {
 
 Tensor permuted(const Tensor& self, Span<const int64_t> dims) {
   if (static_cast<int64_t>(dims.size()) != self.dim())
-    failf("permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering "
-          "of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
-          self.dim(), dims.size());
+    failf(
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+        "desired ordering "
+        "of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
+        self.dim(), dims.size());
   Dims sizes, strides;
   uint64_t seen = 0;
   for (int64_t d : dims) {
@@ -161,9 +168,11 @@ Tensor view_t(const args::t& a) {
 
 Tensor body_movedim_intlist(const args::movedim_intlist& a) {
   if (a.source.size() != a.destination.size())
-    failf("movedim: Invalid source or destination dims: source ({} dims) should contain the same number of dims as "
-          "destination ({} dims)",
-          a.source.size(), a.destination.size());
+    failf(
+        "movedim: Invalid source or destination dims: source ({} dims) should contain the same number of "
+        "dims as "
+        "destination ({} dims)",
+        a.source.size(), a.destination.size());
   SmallVector<int64_t, 6> order(static_cast<size_t>(a.self.dim()), -1);
   SmallVector<int64_t, 6> taken(static_cast<size_t>(a.self.dim()), 0);
   for (size_t i = 0; i < a.source.size(); ++i) {
@@ -186,7 +195,9 @@ Tensor body_movedim_intlist(const args::movedim_intlist& a) {
 // ---- parts ----
 
 Tensor view_select_int(const args::select_int& a) { return select_view(a.self, a.dim, a.index); }
-Tensor view_slice_Tensor(const args::slice_Tensor& a) { return slice_view(a.self, a.dim, a.start, a.end, a.step); }
+Tensor view_slice_Tensor(const args::slice_Tensor& a) {
+  return slice_view(a.self, a.dim, a.start, a.end, a.step);
+}
 Tensor view_diagonal(const args::diagonal& a) { return diagonal_view(a.self, a.offset, a.dim1, a.dim2); }
 Tensor view_unfold(const args::unfold& a) { return unfold_view(a.self, a.dimension, a.size, a.step); }
 Tensor view_as_strided(const args::as_strided& a) {
@@ -200,8 +211,8 @@ Tensor body_narrow(const args::narrow& a) {
   SymInt size = a.self.sizes()[dim], start = a.start;
   if (start.is_int() || start.hint()) {
     if (start < -size || start > size)
-      failf(ErrorKind::index, "start out of range (expected to be in range of [{}, {}], but got {})", (-size).str(), size.str(),
-            start.str());
+      failf(ErrorKind::index, "start out of range (expected to be in range of [{}, {}], but got {})",
+            (-size).str(), size.str(), start.str());
     if (start < 0) start = start + size;
     if (!surely_le(start + a.length, size) && start + a.length > size)
       failf("start ({}) + length ({}) exceeds dimension size ({}).", start.str(), a.length.str(), size.str());
@@ -228,7 +239,8 @@ std::vector<Tensor> body_meshgrid_indexing(const args::meshgrid_indexing& a) {
   if (swap) std::swap(tensors[0], tensors[1]);
   Dims sizes;
   for (const Tensor& t : tensors) {
-    if (t.dim() > 1) failf("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {}", str(t.sizes()));
+    if (t.dim() > 1)
+      failf("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {}", str(t.sizes()));
     sizes.push_back(t.numel());
   }
   std::vector<Tensor> grids;
@@ -251,7 +263,8 @@ namespace {
 Tensor squeezed(const Tensor& self, uint64_t which) {
   Dims sizes, strides;
   for (int64_t d = 0; d < self.dim(); ++d) {
-    if ((which >> d & 1) && (surely_eq(self.sizes()[d], 1) || guard_eq_or(self.sizes()[d], 1, false))) continue;
+    if ((which >> d & 1) && (surely_eq(self.sizes()[d], 1) || guard_eq_or(self.sizes()[d], 1, false)))
+      continue;
     sizes.push_back(self.sizes()[d]);
     strides.push_back(self.strides()[d]);
   }
@@ -288,13 +301,16 @@ std::vector<Tensor> view_split_with_sizes(const args::split_with_sizes& a) {
   SymInt size = a.self.sizes()[dim], sum = 0;
   for (SymInt s : a.split_sizes) {
     if (s.is_int() && s.as_int() < 0)
-      failf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}", str(a.split_sizes));
+      failf("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}",
+            str(a.split_sizes));
     sum = sum + s;
   }
   if (!require_eq(sum, size))
-    failf("split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), but got "
-          "split_sizes={}",
-          size.str(), dim, str(a.split_sizes));
+    failf(
+        "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), "
+        "but got "
+        "split_sizes={}",
+        size.str(), dim, str(a.split_sizes));
   std::vector<Tensor> parts;
   SymInt at = a.self.offset();
   for (SymInt s : a.split_sizes) {
@@ -310,10 +326,12 @@ std::vector<Tensor> body_split_Tensor(const args::split_Tensor& a) {
   if (a.self.dim() == 0) fail("split expects at least a 1-dimensional tensor");
   int64_t dim = wrap_dim(a.dim, a.self.dim());
   SymInt size = a.self.sizes()[dim], step = a.split_size;
-  if (step.is_int() && step.as_int() < 0) failf("split expects split_size be non-negative, but got split_size={}", step.str());
+  if (step.is_int() && step.as_int() < 0)
+    failf("split expects split_size be non-negative, but got split_size={}", step.str());
   Dims sizes;
   if (step == 0) {
-    if (!(size == 0)) failf("split_size can only be 0 if dimension size is 0, but got dimension size of {}", size.str());
+    if (!(size == 0))
+      failf("split_size can only be 0 if dimension size is 0, but got dimension size of {}", size.str());
     sizes.push_back(0);
     return split_with_sizes(a.self, sizes, dim);
   }
@@ -328,12 +346,14 @@ std::vector<Tensor> body_chunk(const args::chunk& a) {
   if (a.chunks <= 0) failf("chunk expects `chunks` to be greater than 0, got: {}", a.chunks);
   int64_t dim = wrap_dim(a.dim, a.self.dim());
   SymInt size = a.self.sizes()[dim], step = floor_div(size + a.chunks - 1, a.chunks);
-  if (surely_eq(step, 0)) return split_with_sizes(a.self, Dims(static_cast<size_t>(a.chunks), SymInt(0)), dim);
+  if (surely_eq(step, 0))
+    return split_with_sizes(a.self, Dims(static_cast<size_t>(a.chunks), SymInt(0)), dim);
   return split(a.self, step, dim);
 }
 
 std::vector<Tensor> body_tensor_split_sections(const args::tensor_split_sections& a) {
-  if (a.self.dim() == 0) fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  if (a.self.dim() == 0)
+    fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   int64_t dim = wrap_dim(a.dim, a.self.dim()), sections = a.sections.guard_int();
   if (sections <= 0) failf("number of sections must be larger than 0, got {}", sections);
   SymInt size = a.self.sizes()[dim], least = floor_div(size, sections);
@@ -343,7 +363,8 @@ std::vector<Tensor> body_tensor_split_sections(const args::tensor_split_sections
   return split_with_sizes(a.self, sizes, dim);
 }
 std::vector<Tensor> body_tensor_split_indices(const args::tensor_split_indices& a) {
-  if (a.self.dim() == 0) fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  if (a.self.dim() == 0)
+    fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   std::vector<Tensor> parts;
   SymInt from = 0;
   for (SymInt to : a.indices) {
@@ -385,7 +406,9 @@ Tensor take_geometry(const Tensor& self, const Tensor& view) {
 
 }  // namespace
 
-Tensor kernel_squeeze_(const args::squeeze_& a) { return take_geometry(a.self, squeezed(a.self, ~uint64_t{0})); }
+Tensor kernel_squeeze_(const args::squeeze_& a) {
+  return take_geometry(a.self, squeezed(a.self, ~uint64_t{0}));
+}
 Tensor kernel_squeeze__dim(const args::squeeze__dim& a) {
   return take_geometry(a.self, squeezed(a.self, uint64_t{1} << wrap_dim(a.dim, a.self.dim())));
 }
@@ -394,8 +417,12 @@ Tensor kernel_squeeze__dims(const args::squeeze__dims& a) {
   for (int64_t d : a.dim) which |= uint64_t{1} << wrap_dim(d, a.self.dim());
   return take_geometry(a.self, squeezed(a.self, which));
 }
-Tensor kernel_unsqueeze_(const args::unsqueeze_& a) { return take_geometry(a.self, unsqueezed(a.self, a.dim)); }
-Tensor kernel_transpose_(const args::transpose_& a) { return take_geometry(a.self, transposed(a.self, a.dim0, a.dim1)); }
+Tensor kernel_unsqueeze_(const args::unsqueeze_& a) {
+  return take_geometry(a.self, unsqueezed(a.self, a.dim));
+}
+Tensor kernel_transpose_(const args::transpose_& a) {
+  return take_geometry(a.self, transposed(a.self, a.dim0, a.dim1));
+}
 Tensor kernel_t_(const args::t_& a) {
   if (a.self.dim() > 2) failf("t_() expects a tensor with <= 2 dimensions, but self is {}D", a.self.dim());
   return take_geometry(a.self, transposed(a.self, 0, a.self.dim() < 2 ? 0 : 1));

@@ -1,0 +1,166 @@
+// Import of gathers, scatters and sorting.
+#include "tern/onnx/import.h"
+
+namespace tern::onnx {
+
+namespace {
+
+int64_t axis_of(Importing& n, int64_t otherwise) {
+  int64_t axis = n.integer("axis", otherwise), rank = n.in(0).dim();
+  if (axis < -rank || axis >= std::max<int64_t>(rank, 1)) n.refuse("the axis is out of range");
+  return axis < 0 ? axis + rank : axis;
+}
+
+// Negative positions count from the end.
+Tensor wrapped(Importing& n, Tensor index, SymInt size) {
+  if (index.dtype() != kLong) index = n("aten::to.dtype", {index, kLong});
+  return n("aten::where.self", {n("aten::lt.Scalar", {index, 0}), n("aten::add.Scalar", {index, size}), index});
+}
+
+void import_gather(Importing& n) {
+  // Of sizes: sizes.
+  if (n.item(0).ints && !n.item(0).scalar && n.constant(1) && n.constant(1)->dim() <= 1) {
+    const std::vector<SymInt>& all = *n.item(0).ints;
+    std::vector<SymInt> picked;
+    for (int64_t i : n.constants(1)) {
+      if (i < 0) i += static_cast<int64_t>(all.size());
+      if (i < 0 || i >= static_cast<int64_t>(all.size())) n.refuse("an index is out of range");
+      picked.push_back(all[static_cast<size_t>(i)]);
+    }
+    Item item;
+    item.scalar = n.constant(1)->dim() == 0;
+    item.ints = std::move(picked);
+    return n.out(std::move(item));
+  }
+  Tensor x = n.in(0);
+  int64_t axis = axis_of(n, 0);
+  if (auto index = n.constant(1); index && index->dim() == 0)
+    return n.out(n("aten::select.int", {x, axis, n.constants(1)[0]}));
+  Tensor index = n.in(1);
+  if (index.dtype() != kLong) index = n("aten::to.dtype", {index, kLong});
+  std::vector<tern::Value> indices(static_cast<size_t>(axis));
+  indices.emplace_back(index);
+  n.out(n("aten::index.Tensor", {x, tern::Value::list(std::move(indices))}));
+}
+
+void import_gather_elements(Importing& n) {
+  Tensor x = n.in(0);
+  int64_t axis = axis_of(n, 0);
+  n.out(n("aten::gather", {x, axis, wrapped(n, n.in(1), x.size(axis))}));
+}
+
+// Positions [..., k] as k index tensors.
+std::vector<tern::Value> columns(Importing& n, const Tensor& indices) {
+  auto count = indices.size(-1).maybe_int();
+  if (!count) n.refuse("the last size of indices is not known");
+  std::vector<tern::Value> out;
+  for (int64_t k = 0; k < *count; ++k) {
+    Tensor c = n("aten::select.int", {indices, -1, k});
+    out.emplace_back(c.dtype() == kLong ? c : n("aten::to.dtype", {c, kLong}));
+  }
+  return out;
+}
+
+void import_gather_nd(Importing& n) {
+  Tensor x = n.in(0), indices = n.in(1);
+  int64_t batch = n.integer("batch_dims", 0);
+  std::vector<tern::Value> list_of;
+  // Batch dims are indexed by their own numbers, broadcast over the rest of the indices.
+  for (int64_t b = 0; b < batch; ++b) {
+    std::vector<SymInt> shape(static_cast<size_t>(indices.dim()) - 1, SymInt(1));
+    shape[static_cast<size_t>(b)] = x.size(b);
+    Tensor own = n("aten::arange", {x.size(b), kLong});
+    list_of.emplace_back(n("aten::reshape", {own, list(shape)}));
+  }
+  for (tern::Value& c : columns(n, indices)) list_of.push_back(std::move(c));
+  if (list_of.empty()) n.refuse("GatherND without indices");
+  n.out(n("aten::index.Tensor", {x, tern::Value::list(std::move(list_of))}));
+}
+
+void import_scatter_elements(Importing& n) {
+  Tensor x = n.in(0), updates = n.in(2);
+  int64_t axis = axis_of(n, 0);
+  Tensor index = wrapped(n, n.in(1), x.size(axis));
+  std::string reduction = n.text("reduction", "none");
+  if (reduction == "none") return n.out(n("aten::scatter.src", {x, axis, index, updates}));
+  if (reduction == "add") return n.out(n("aten::scatter_add", {x, axis, index, updates}));
+  const char* how = reduction == "mul" ? "prod" : reduction == "max" ? "amax" : "amin";
+  n.out(n("aten::scatter_reduce.two", {x, axis, index, updates, how, true}));
+}
+
+void import_scatter_nd(Importing& n) {
+  Tensor x = n.in(0), indices = n.in(1), updates = n.in(2);
+  std::string reduction = n.text("reduction", "none");
+  if (reduction == "none" || reduction == "add")
+    return n.out(n("aten::index_put", {x, tern::Value::list(columns(n, indices)), updates, reduction == "add"}));
+  // Other reductions on the flattened tensor.
+  auto count = indices.size(-1).maybe_int();
+  if (!count || *count != x.dim()) n.refuse("ScatterND with reduction '" + reduction + "' needs whole positions");
+  Tensor flat;
+  std::vector<tern::Value> cols = columns(n, indices);
+  SymInt stride = 1;
+  for (int64_t d = x.dim(); d-- > 0;) {
+    Tensor part = n("aten::mul.Scalar", {wrapped(n, cols[static_cast<size_t>(d)].tensor(), x.size(d)), stride});
+    flat = flat.defined() ? n("aten::add.Tensor", {flat, part}) : part;
+    stride *= x.size(d);
+  }
+  const char* how = reduction == "mul" ? "prod" : reduction == "max" ? "amax" : "amin";
+  auto line = [&](const Tensor& t) { return n("aten::reshape", {t, list(std::vector<int64_t>{-1})}); };
+  Tensor y = n("aten::scatter_reduce.two", {line(x), 0, line(flat), line(updates), how, true});
+  n.out(n("aten::reshape", {y, list(std::vector<SymInt>(x.sizes().begin(), x.sizes().end()))}));
+}
+
+void import_top_k(Importing& n) {
+  Tensor x = n.in(0);
+  SymInt k = n.opset() < 10 ? SymInt(n.integer("k", 1)) : n.sizes(1).at(0);
+  std::vector<tern::Value> r =
+      n.call_many("aten::topk", {x, k, n.integer("axis", -1), n.integer("largest", 1) != 0, n.integer("sorted", 1) != 0});
+  n.out(r[0].take_tensor(), 0);
+  if (n.wants(1)) n.out(r[1].take_tensor(), 1);
+}
+
+void import_non_zero(Importing& n) { n.out(n("aten::t", {n("aten::nonzero", {n.in(0)})})); }
+
+void import_compress(Importing& n) {
+  Tensor x = n.in(0);
+  int64_t axis = 0;
+  if (n.has_attribute("axis")) axis = axis_of(n, 0);
+  else x = n("aten::reshape", {x, list(std::vector<int64_t>{-1})});
+  Tensor where = n("aten::reshape", {n("aten::nonzero", {n.in(1)}), list(std::vector<int64_t>{-1})});
+  n.out(n("aten::index_select", {x, axis, where}));
+}
+
+void import_one_hot(Importing& n) {
+  Tensor indices = n.in(0), values = n.in(2);
+  SymInt depth;
+  if (auto d = n.constant(1)) depth = read_scalar(d->as_view({}, {})).to_int();
+  else depth = n.sizes(1).at(0);
+  int64_t axis = n.integer("axis", -1);
+  if (axis < 0) axis += indices.dim() + 1;
+  Tensor index = indices.dtype() == kLong ? indices : n("aten::to.dtype", {indices, kLong});
+  index = n("aten::unsqueeze", {wrapped(n, index, depth), axis});
+  std::vector<SymInt> shape(static_cast<size_t>(indices.dim()) + 1, SymInt(1));
+  shape[static_cast<size_t>(axis)] = depth;
+  Tensor classes = n("aten::reshape", {n("aten::arange", {depth, kLong}), list(shape)});
+  Tensor hot = n("aten::eq.Tensor", {index, classes});
+  n.out(n("aten::where.self", {hot, n("aten::select.int", {values, 0, 1}), n("aten::select.int", {values, 0, 0})}));
+}
+
+constexpr Import table[] = {
+    {"Gather", import_gather},
+    {"GatherElements", import_gather_elements},
+    {"GatherND", import_gather_nd},
+    {"Scatter", import_scatter_elements},
+    {"ScatterElements", import_scatter_elements},
+    {"ScatterND", import_scatter_nd},
+    {"TopK", import_top_k},
+    {"NonZero", import_non_zero},
+    {"Compress", import_compress},
+    {"OneHot", import_one_hot},
+};
+
+}  // namespace
+
+Span<const Import> index_imports() { return table; }
+
+}  // namespace tern::onnx
