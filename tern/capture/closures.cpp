@@ -37,7 +37,8 @@ void replace_inside(ir::Block& block, ir::Value& from, ir::Value& to) {
   block.return_node().replace_input(from, to);
 }
 
-// A number that is computed from sizes: cheaper to compute again than to hand in, and files cannot list it among tensors.
+// A number that is computed from sizes: cheaper to compute again than to hand in, and files cannot list it
+// among tensors.
 bool can_move_in(const ir::Value& v) {
   const ir::Node* n = v.node();
   if (!n || n->num_outputs() != 1 || !n->blocks().empty()) return false;

@@ -290,6 +290,14 @@ SymInt Recorder::size(const Tensor& t, int64_t d, Loc loc) {
   return s;
 }
 
+// A size that depends on data (nonzero): under export a symbol of its own.
+std::optional<SymInt> Recorder::unknown_size(Loc loc) {
+  if (!shapes || sizes_as_nodes) return std::nullopt;
+  SymInt s = shapes->create_unbacked_symint("size", loc);
+  shapes->check_is_size(s, loc);
+  return s;
+}
+
 std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   if (!t.is_fake() && !(thread_state.active & rung_fake)) return std::nullopt;
   if (t.is_floating_point() || t.is_complex())
