@@ -83,6 +83,7 @@ class Pickler {
   }
 
   void tensor(const Tensor& t) {
+    if (again(t.body())) return;  // the same tensor stays one: tied weights are listed once
     if (t.is_fake() && !t.is_meta()) fail("save: a tensor without data cannot be written");
     if (t.is_symbolic()) fail("save: a tensor with symbolic sizes cannot be written");
     if (t.is_meta()) fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
@@ -108,6 +109,7 @@ class Pickler {
     out_.reduce();
     out_.tuple();
     out_.reduce();
+    memo_[t.body()] = out_.put();
   }
 
   void items(const tern::Value& v, const Type* element) {

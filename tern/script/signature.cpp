@@ -22,12 +22,12 @@ constexpr std::string_view table[] = {
     "aten::mul(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "
     "(complex a, complex b) -> complex; (number a, number b) -> number; (List[t] l, int n) -> List[t]; (int n, List[t] l) -> List[t]; "
     "(str s, int n) -> str",
-    "aten::div(int a, int b) -> float; (float a, float b) -> float; (complex a, complex b) -> complex; (number a, number b) -> number",
+    "aten::div(int a, int b) -> float; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; (complex a, complex b) -> complex; (number a, number b) -> number",
     "aten::floordiv(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "
     "(number a, number b) -> number",
     "aten::remainder(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "
     "(number a, number b) -> number",
-    "aten::fmod(int a, int b) -> float; (float a, float b) -> float; (number a, number b) -> number",
+    "aten::fmod(int a, int b) -> float; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; (number a, number b) -> number",
     "aten::pow(int a, int b) -> float; (float a, float b) -> float; (int a, float b) -> float; (float a, int b) -> float; "
     "(complex a, complex b) -> complex; (number a, number b) -> float",
     "aten::neg(int a) -> int; (float a) -> float; (complex a) -> complex; (number a) -> number",

@@ -278,14 +278,14 @@ TEST(Archive, sharing_survives) {
   NEED_FILES();
   ScriptModule m = load(at("shared.pt"));
   EXPECT_TRUE(m.attr("a.weight").tensor().storage() == m.attr("b.weight").tensor().storage());
-  EXPECT_TRUE(m.attr("a").is_same(m.attr("c")));
+  EXPECT_TRUE(m.attr("a.weight").tensor().is_same(m.attr("b.weight").tensor()));
   EXPECT_TRUE(m.attr("row").tensor().storage() == m.attr("all").tensor().storage());
   EXPECT_EQ(m.attr("row").tensor().offset().as_int(), 4);
   EXPECT_EQ(m.attr("all").tensor().stride(0).as_int(), 1);
   ScriptModule d = m.deepcopy();
   EXPECT_FALSE(d.attr("a.weight").tensor().storage() == m.attr("a.weight").tensor().storage());
   EXPECT_TRUE(d.attr("row").tensor().storage() == d.attr("all").tensor().storage());
-  EXPECT_TRUE(d.attr("a").is_same(d.attr("c")));
+  EXPECT_TRUE(d.attr("a.weight").tensor().is_same(d.attr("b.weight").tensor()));
   EXPECT_TRUE(m.copy().attr("a.weight").tensor().is_same(m.attr("a.weight").tensor()));
 }
 
@@ -479,6 +479,24 @@ TEST(Archive, made_from_a_graph) {
   testing::PythonResult r = testing::run_python(python, "import sys, torch\nm = torch.jit.load(sys.argv[1])\nprint(m(torch.tensor([1., 2.])).tolist(), [n for n, _ in m.named_parameters()], m.training)\n",
                                                 "'" + dir.path() + "/made.pt'");
   EXPECT_EQ(r.output, "[3.0, 7.0] ['inner.scale'] False\n");
+}
+
+TEST(Archive, a_module_in_two_places_stays_one) {
+  auto child = std::make_shared<ModuleTree>();
+  child->type_name = "Child";
+  child->members.push_back({"w", tensor({1.f}), script::Role::parameter});
+  auto root = std::make_shared<ModuleTree>();
+  root->type_name = "Root";
+  root->children = {{"a", child}, {"b", child}};
+  ScriptModule m = make_module(root);
+  EXPECT_TRUE(m.attr("a").is_same(m.attr("b")));
+  EXPECT_EQ(m.named_parameters().size(), 1u);
+  EXPECT_EQ(m.state_dict().size(), 2u);
+  std::vector<uint8_t> bytes = m.save_bytes();
+  ScriptModule again = load(io::own(bytes), "again");
+  EXPECT_TRUE(again.attr("a").is_same(again.attr("b")));
+  ScriptModule copy = m.deepcopy();
+  EXPECT_TRUE(copy.attr("a").is_same(copy.attr("b")));
 }
 
 TEST(Archive, a_wrong_attribute_is_named) {

@@ -129,6 +129,7 @@ def f(x: Optional[int], y: int = 4) -> int:
 TEST(Script, containers) {
   EXPECT_EQ(run(R"(
 def f(l: List[int], d: Dict[str, int]) -> Tuple[List[int], Dict[str, int], int, bool, List[str]]:
+  d = d.copy()
   q = [a * 2 for a in l if a > 1]
   q.append(l[-1])
   q[0] = 100
