@@ -675,13 +675,12 @@ void Driver::lower_node(const ir::Node& node) {
 
 bool Driver::lower_with_rule(const ir::Node& node, const Op& op) {
   Call call(*this, node);
-  if (op.onnx && apply_rules(*this, call, op, op.onnx)) return true;
-  // `x + 1` as add.Scalar has the rule of add.Tensor: the arguments' names are the same.
+  // `x + 1` as add.Scalar has the rule of add.Tensor, with its promotion: the arguments' names are the same.
   const Schema& s = op.schema();
-  if (op.onnx || s.overload.view() != "Scalar") return false;
-  const Op* twin = find_op(s.name, Symbol("Tensor"));
-  if (!twin || !twin->onnx || twin->schema().args.size() != s.args.size()) return false;
-  return apply_rules(*this, call, *twin, twin->onnx);
+  if (s.overload.view() == "Scalar")
+    if (const Op* twin = find_op(s.name, Symbol("Tensor")); twin && twin->onnx && twin->schema().args.size() == s.args.size())
+      return apply_rules(*this, call, *twin, twin->onnx);
+  return op.onnx && apply_rules(*this, call, op, op.onnx);
 }
 
 // Results take the IR's names and dtypes.

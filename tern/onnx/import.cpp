@@ -16,6 +16,17 @@ namespace tern::onnx {
 
 using Names = std::unordered_map<std::string, Item>;
 
+// Sizes that depend on data (NonZero) become symbols.
+class ImportRecorder : public capture::Recorder {
+ public:
+  using Recorder::Recorder;
+  std::optional<SymInt> unknown_size(Loc loc) override {
+    SymInt s = shapes->create_unbacked_symint("NonZero", loc);
+    shapes->check_is_size(s, loc);
+    return s;
+  }
+};
+
 class Importer {
  public:
   explicit Importer(const Model& model)
@@ -51,7 +62,7 @@ class Importer {
   const Model& model_;
   std::shared_ptr<ShapeEnv> env_;
   std::unique_ptr<ir::Graph> graph_;
-  capture::Recorder recorder_;
+  ImportRecorder recorder_;
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::vector<Names*> scopes_;
   std::unordered_map<std::string, SymInt> params_;
@@ -123,6 +134,7 @@ Imported Importer::run() {
   for (const TensorProto& t : model_.graph.initializers) add_weight(t);
   {
     Mount mount(rung_record, recorder_);
+    thread_state.active |= rung_fake;  // tensors that are made have no data either; the mount restores it
     NoGrad no_grad;
     import_nodes(model_.graph.nodes, names, opset);
     for (const ValueInfo& v : model_.graph.outputs) {
@@ -268,7 +280,7 @@ void Importer::import_node(const NodeProto& node, Names& names, int64_t opset) {
   } else if (control) {
     import_loop(n);
   } else if (constant) {
-    Exclude quiet(rung_record);
+    Exclude quiet(rung_record | rung_fake);
     import->import(n);
   } else {
     import->import(n);
@@ -335,7 +347,7 @@ Tensor Importer::materialise(Item& item) {
   if (!item.ints) fail(ErrorKind::not_supported, "a sequence is used where a tensor is needed");
   std::vector<Tensor> parts;
   for (SymInt s : *item.ints) {
-    if (s.is_int()) parts.push_back(tern::tensor(Scalar(s.as_int()), {.dtype = kLong}));
+    if (s.is_int()) parts.push_back(tern::tensor(Scalar(s.as_int()), {.dtype = kLong}));  // an inline constant
     else parts.push_back(tern::scalar_tensor(Scalar(s), kLong));
   }
   item.tensor = item.scalar ? parts.at(0) : parts.empty() ? make_tensor({0}, kLong) : tern::stack(parts, 0);
@@ -499,7 +511,7 @@ double Importing::constant_number(size_t i, double otherwise) {
   if (!has(i)) return otherwise;
   auto t = constant(i);
   if (!t || t->int_numel() != 1) refuse(fmt::format("input {} must be a constant number", i));
-  Exclude quiet(rung_record);
+  Exclude quiet(rung_record | rung_fake);
   return t->item(Loc{}).to_double();
 }
 
@@ -515,7 +527,7 @@ std::vector<int64_t> Importing::constants(size_t i) {
   }
   auto t = constant(i);
   if (!t) refuse(fmt::format("input {} ('{}') must be a constant, but is computed by the model", i, node_.inputs[i]));
-  Exclude quiet(rung_record);
+  Exclude quiet(rung_record | rung_fake);
   return t->to_vector<int64_t>();
 }
 
@@ -524,7 +536,7 @@ std::vector<SymInt> Importing::sizes(size_t i) {
   if (inputs_[i].ints) return *inputs_[i].ints;
   std::vector<SymInt> out;
   if (constant(i)) {
-    for (int64_t v : constants(i)) out.push_back(v);
+    for (int64_t v : constants(i)) out.push_back(std::max(v, SymInt::lowest_int));  // the smallest ints would be taken for symbols
     return out;
   }
   Tensor t = in(i);
@@ -559,7 +571,12 @@ std::vector<double> Importing::floats(std::string_view name) const {
 
 std::vector<tern::Value> Importing::call_many(const char* name, std::vector<tern::Value> args) {
   const Op& op = get_op(name);
-  Bound bound(op, args);
+  const Schema& schema = op.schema();
+  size_t positions = 0;
+  while (positions < args.size() && positions < schema.args.size() && !schema.args[positions].keyword_only) ++positions;
+  std::vector<std::pair<Symbol, tern::Value>> keywords;
+  for (size_t i = positions; i < args.size() && i < schema.args.size(); ++i) keywords.emplace_back(schema.args[i].name, args[i]);
+  Bound bound(op, Span<const tern::Value>(args).first(positions), keywords);
   std::vector<tern::Value> results(std::max<size_t>(1, op.results));
   tern::call(op, bound.args(), results.data());
   return results;
