@@ -3,6 +3,7 @@
 #include "tern/onnx/import.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "tern/base/format.h"
 #include "tern/capture/recorder.h"
@@ -106,6 +107,9 @@ std::string describe(const NodeProto& n) {
   return n.name.empty() ? fmt::format("node {} -> {}", n.op, n.outputs.empty() ? "" : n.outputs[0])
                         : fmt::format("node '{}' ({})", n.name, n.op);
 }
+
+// Of one element, without the recorder's taking it for a symbol.
+bool truth(const Tensor& t) { return read_scalar(t.as_view({}, {})).to_bool(); }
 
 bool is_real(const Item& i) { return i.sequence ? false : i.tensor.defined() ? !i.tensor.is_fake() : false; }
 
@@ -253,6 +257,8 @@ void Importer::import_nodes(const std::vector<NodeProto>& nodes, Names& names, i
       if (e.message().starts_with("onnx: ")) throw;
       throw Error(e.kind() == ErrorKind::internal ? ErrorKind::not_supported : e.kind(),
                   fmt::format("onnx: importing {}: {}", describe(n), e.message()));
+    } catch (const std::out_of_range&) {
+      failf(ErrorKind::file, "onnx: importing {}: an input, an attribute or an element of one is missing", describe(n));
     }
   }
 }
@@ -395,7 +401,7 @@ void Importer::import_if(Importing& n) {
     fail(ErrorKind::file, "If needs then_branch and else_branch");
   const GraphProto* graphs[] = {then_branch->graphs[0].get(), else_branch->graphs[0].get()};
   if (auto known = n.constant(0)) {
-    std::vector<Item> out = run_graph(*graphs[known->item<bool>() ? 0 : 1], {});
+    std::vector<Item> out = run_graph(*graphs[truth(*known) ? 0 : 1], {});
     for (size_t k = 0; k < out.size() && k < n.outputs().size(); ++k) n.out(out[k], k);
     return;
   }
@@ -429,7 +435,7 @@ void Importer::import_loop(Importing& n) {
   if (!n.has(0)) inputs.push_back(tern::Value(INT64_MAX));
   else inputs.push_back(recorder_.operand(n.sizes(0).at(0)));
   if (!n.has(1)) inputs.push_back(tern::Value(true));
-  else if (auto known = n.constant(1)) inputs.push_back(tern::Value(known->item<bool>()));
+  else if (auto known = n.constant(1)) inputs.push_back(tern::Value(truth(*known)));
   else inputs.push_back(recorder_.operand(n.in(1).dim() ? n.in(1).reshape({}) : n.in(1)));
   std::vector<Item> start;
   for (size_t i = 0; i < carried; ++i) {
@@ -461,7 +467,7 @@ void Importer::import_loop(Importing& n) {
       }
       results = run_graph(g, inside);
       Item go = results[0];
-      if (go.real.defined() && go.real.int_numel() == 1) block.add_return(tern::Value(go.real.item<bool>()));
+      if (go.real.defined() && go.real.int_numel() == 1) block.add_return(tern::Value(truth(go.real)));
       else block.add_return(recorder_.operand(materialise(go).dim() ? go.tensor.reshape({}) : go.tensor));
       for (size_t i = 0; i < carried; ++i) {
         block.add_return(operand(results[i + 1]));
@@ -512,7 +518,7 @@ double Importing::constant_number(size_t i, double otherwise) {
   auto t = constant(i);
   if (!t || t->int_numel() != 1) refuse(fmt::format("input {} must be a constant number", i));
   Exclude quiet(rung_record | rung_fake);
-  return t->item(Loc{}).to_double();
+  return read_scalar(t->as_view({}, {})).to_double();
 }
 
 std::vector<int64_t> Importing::constants(size_t i) {
