@@ -1,0 +1,92 @@
+#include "tern/runtime/model_file.h"
+
+#include "tern/base/format.h"
+#include "tern/export/pt2.h"
+#include "tern/io/file.h"
+#include "tern/jit/archive.h"
+#include "tern/export/script.h"
+#include "tern/onnx/onnx.h"
+#include "tern/onnx/program.h"
+
+namespace tern {
+
+std::string_view name_of(ModelFormat format) {
+  return format == ModelFormat::pt2 ? "pt2" : format == ModelFormat::pt ? "pt" : "onnx";
+}
+
+ModelFormat format_of_file(const std::string& path) {
+  io::Blob head = io::map_file(path);
+  if (head.bytes.size() < 4) failf(ErrorKind::file, "{}: too short to be a model", path);
+  if (head.bytes[0] != 'P' || head.bytes[1] != 'K') return ModelFormat::onnx;
+  return looks_like_pt2(path) ? ModelFormat::pt2 : ModelFormat::pt;
+}
+
+ModelFormat format_of_name(const std::string& path) {
+  std::string_view text = path;
+  if (text.ends_with(".pt2")) return ModelFormat::pt2;
+  if (text.ends_with(".pt") || text.ends_with(".pth") || text.ends_with(".ts")) return ModelFormat::pt;
+  if (text.ends_with(".onnx")) return ModelFormat::onnx;
+  failf(ErrorKind::value, "{}: the name of a model ends in .pt2, .pt or .onnx", path);
+}
+
+namespace {
+
+Value example_tree(size_t leaves) { return Value::tuple(std::vector<Value>(leaves)); }
+
+// An imported graph has the user's inputs first; a program has its state first.
+ExportedProgram program_of(onnx::Imported imported) {
+  auto data = std::make_shared<ExportedProgram::Data>();
+  data->graph = std::make_unique<ir::Graph>();
+  ir::Graph& graph = *data->graph;
+  graph.shapes = imported.graph->shapes;
+  graph.name = imported.graph->name;
+  ir::ValueMap map;
+  Span<ir::Value* const> inputs = imported.graph->inputs();
+  for (size_t i = imported.num_inputs; i < inputs.size(); ++i) {
+    ir::Value& v = graph.add_input(inputs[i]->type(), "p_" + inputs[i]->name());
+    map.emplace(inputs[i], ir::In(v));
+    const auto& [name, tensor] = imported.state[i - imported.num_inputs];
+    bool floating = tensor.is_floating_point() || tensor.is_complex();
+    data->signature.inputs.push_back({.kind = floating ? InputKind::parameter : InputKind::buffer, .name = v.name(), .target = name});
+    data->state.emplace_back(name, tensor);
+  }
+  for (size_t i = 0; i < imported.num_inputs; ++i) {
+    ir::Value& v = graph.add_input(inputs[i]->type(), inputs[i]->name());
+    map.emplace(inputs[i], ir::In(v));
+    data->signature.inputs.push_back({.kind = InputKind::user_input, .name = v.name()});
+    data->arg_names.push_back(v.name());
+  }
+  for (const ir::In& out : graph.inline_block(imported.graph->top(), map)) graph.add_output(out);
+  for (const ir::Operand& o : graph.outputs())
+    data->signature.outputs.push_back({.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});
+  size_t outputs = graph.outputs().size();
+  data->in_spec = tree::flatten(Value::tuple({example_tree(imported.num_inputs), Value::dict()})).spec;
+  if (outputs != 1) data->out_spec = tree::flatten(example_tree(outputs)).spec;
+  data->dialect = Dialect::aten;
+  data->root_type = "onnx.Model";
+  return ExportedProgram(data);
+}
+
+}  // namespace
+
+ExportedProgram load_model(const std::string& path) {
+  switch (format_of_file(path)) {
+    case ModelFormat::pt2: return load_program(path);
+    case ModelFormat::pt: return from_script(jit::load(path));
+    default: return program_of(onnx::import_model(onnx::load(path)));
+  }
+}
+
+void save_model(const ExportedProgram& program, const std::string& path, const SaveModelOptions& options) {
+  switch (format_of_name(path)) {
+    case ModelFormat::pt2: return save(program, path);
+    case ModelFormat::pt: return to_script(program).save(path);
+    default: {
+      onnx::ExportOptions o;
+      if (options.opset) o.opset = options.opset;
+      onnx::save(program, path, o);
+    }
+  }
+}
+
+}  // namespace tern

@@ -1,0 +1,65 @@
+// Session: runs a captured model on a backend. `native` plans memory and packs weights per distinct input size; `onnxrt` is
+// ONNX Runtime's C interface, opened when present; `interpreter` walks the graph through the ladder.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tern/base/function.h"
+#include "tern/ir/graph.h"
+#include "tern/runtime/plan.h"
+
+namespace tern {
+
+class ExportedProgram;
+
+struct SessionOptions {
+  std::string backend = "native";   // native, onnxrt, interpreter
+  int threads = 0;                  // 0: as the process has it
+  std::string onnxruntime = {};     // path of libonnxruntime.so; by default searched (see docs/build.md)
+};
+
+// What a backend is given: a functional graph and what its inputs are bound to.
+struct SessionModel {
+  std::shared_ptr<const ir::Graph> graph;
+  std::vector<runtime::Binding> bindings;  // one per graph input
+  std::vector<std::string> input_names;    // of the unbound ones
+  std::vector<std::string> output_names;   // of the results
+  std::vector<Tensor> written;             // the first outputs are new values of these tensors
+};
+
+// A backend is a function from a model to something that runs it.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::vector<Value> run(Span<const Value> inputs) = 0;
+};
+using Backend = Function<std::unique_ptr<Engine>(const SessionModel& model, const SessionOptions& options)>;
+// Adds a backend of the user's; throws when the name is taken.
+void register_backend(std::string name, Backend backend);
+std::vector<std::string> backends();
+
+// A cheap handle. Runs may come from several threads; they take turns.
+class Session {
+ public:
+  explicit Session(const ExportedProgram& program, SessionOptions options = {});
+  explicit Session(SessionModel model, SessionOptions options = {});
+
+  // The leaves of the inputs in order (nested containers are flattened); the leaves of the outputs. Throws where number,
+  // dtype or sizes are not the model's, naming the input.
+  std::vector<Value> run(Span<const Value> inputs) const;
+  std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
+
+  const std::vector<std::string>& input_names() const;
+  const std::vector<std::string>& output_names() const;
+  const ir::Type* input_type(size_t i) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// The model of an exported program: functional, weights bound.
+SessionModel session_model(const ExportedProgram& program);
+
+}  // namespace tern

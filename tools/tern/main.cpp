@@ -1,0 +1,98 @@
+// The tern command: what goes in, what comes out, conversion, running, checking, timing. Each subcommand is a function in its
+// own file; this one holds the options and turns errors into exit codes.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "commands.h"
+#include "tern/base/error.h"
+
+namespace {
+
+constexpr const char* exit_codes =
+    "Exit codes: 0 good, 1 wrong usage, 2 unreadable or invalid model, 3 numbers differ, 4 not supported.";
+
+int code_of(const tern::Error& e) {
+  switch (e.kind()) {
+    case tern::ErrorKind::usage: return 1;
+    case tern::ErrorKind::not_supported: return 4;
+    default: return 2;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace tern::command;
+  CLI::App app{"tern: capture, convert, run and train PyTorch-style models\n"
+               "Models are .pt2 (torch.export), .pt (TorchScript) and .onnx files.\n"};
+  app.footer(exit_codes);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "tern 0.1.0");
+  int result = 0;
+
+  Info info;
+  CLI::App* sub = app.add_subcommand("info", "what goes in, what comes out, dims, operators, weights");
+  sub->add_option("model", info.model, "the file")->required();
+  sub->add_flag("--json", info.json, "for programs");
+  sub->footer("Examples:\n  tern info net.pt2\n  tern info net.onnx --json");
+  sub->callback([&] { result = run_info(info); });
+
+  Convert convert;
+  sub = app.add_subcommand("convert", "any format to any other");
+  sub->add_option("from", convert.from, "the model")->required();
+  sub->add_option("to", convert.to, "the file to write: .pt2, .pt or .onnx")->required();
+  sub->add_option("--opset", convert.opset, "of .onnx, 18 to 23");
+  sub->add_flag("--check", convert.check, "run both on random input and print the largest difference");
+  sub->footer("Examples:\n  tern convert net.pt2 net.onnx --check\n  tern convert net.onnx net.pt2");
+  sub->callback([&] { result = run_convert(convert); });
+
+  Run run;
+  sub = app.add_subcommand("run", "run a model on inputs from files or on random ones");
+  sub->add_option("model", run.model, "the file")->required();
+  sub->add_option("--input", run.inputs, "FILE.npz with the inputs' names or input_0, input_1, ...; or name=FILE.npy");
+  sub->add_option("--shapes", run.shapes, "random input of that shape: x:1x3x224x224");
+  sub->add_option("--output", run.output, "where the results go, an .npz");
+  sub->add_option("--compare", run.compare, "an .npz with the expected results");
+  sub->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
+  sub->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
+  sub->add_option("--backend", run.backend, "native, onnxrt or interpreter")->capture_default_str();
+  sub->add_option("--threads", run.threads, "0: as many as there are");
+  sub->add_option("--seed", run.seed, "of random input")->capture_default_str();
+  sub->footer("Examples:\n  tern run net.onnx --input x=x.npy --output y.npz\n"
+              "  tern run net.pt2 --input inputs.npz --compare outputs.npz --rtol 1e-4");
+  sub->callback([&] { result = run_run(run); });
+
+  Check check;
+  sub = app.add_subcommand("check", "what is invalid, where, and why");
+  sub->add_option("model", check.model, "the file")->required();
+  sub->footer("Example:\n  tern check net.onnx");
+  sub->callback([&] { result = run_check(check); });
+
+  Bench bench;
+  sub = app.add_subcommand("bench", "time a model on one or more backends, interleaved");
+  sub->add_option("model", bench.model, "the file")->required();
+  sub->add_option("--backend", bench.backends, "separated by commas")->delimiter(',')->capture_default_str();
+  sub->add_option("--shapes", bench.shapes, "x:1x3x224x224; by default the example's or the least allowed");
+  sub->add_option("--seconds", bench.seconds, "for each backend")->capture_default_str();
+  sub->add_option("--threads", bench.threads, "0: as many as there are");
+  sub->footer("Example:\n  tern bench net.onnx --backend native,onnxrt");
+  sub->callback([&] { result = run_bench(bench); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    app.exit(e);
+    return 1;
+  } catch (const tern::Error& e) {
+    std::fprintf(stderr, "tern: %s\n", e.what());
+    return code_of(e);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "tern: %s\n", e.what());
+    return 2;
+  }
+  return result;
+}

@@ -1,0 +1,83 @@
+// tern run, tern bench.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "commands.h"
+#include "tern/base/format.h"
+#include "tern/runtime/model_file.h"
+#include "tern/tensor/files.h"
+#include "tern/tensor/generator.h"
+
+namespace tern::command {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+int run_run(const Run& options) {
+  manual_seed(options.seed);
+  Session session(load_model(options.model), {.backend = options.backend, .threads = options.threads});
+  std::vector<Value> inputs = make_inputs(session, options.inputs, options.shapes);
+  double start = now();
+  std::vector<Value> outputs = session.run(inputs);
+  double seconds = now() - start;
+  const std::vector<std::string>& names = session.output_names();
+  TensorMap results;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_tensor()) continue;
+    const Tensor& t = outputs[i].tensor();
+    results[names[i].empty() ? fmt::format("output_{}", i) : names[i]] = t;
+    std::printf("%s: %s%s\n", names[i].c_str(), std::string(name(t.dtype())).c_str(), str(t.sizes()).c_str());
+  }
+  std::printf("ran in %.3f ms on %s\n", seconds * 1e3, options.backend.c_str());
+  if (!options.output.empty()) save_npz(options.output, results);
+  if (options.compare.empty()) return 0;
+
+  TensorMap expected = load_npz(options.compare);
+  bool close = true;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_tensor()) continue;
+    auto it = expected.find(names[i]);
+    if (it == expected.end()) it = expected.find(fmt::format("output_{}", i));
+    if (it == expected.end()) failf(ErrorKind::usage, "{}: neither '{}' nor 'output_{}' is in it", options.compare, names[i], i);
+    Difference d = tern::command::compare(names[i], outputs[i].tensor(), it->second, options.rtol, options.atol);
+    std::printf("%s: largest difference %g%s\n", names[i].c_str(), d.largest, d.close ? "" : "  DIFFERS");
+    if (!d.close) std::printf("  %s\n", d.what.c_str());
+    close &= d.close;
+  }
+  return close ? 0 : 3;
+}
+
+int run_bench(const Bench& options) {
+  ExportedProgram program = load_model(options.model);
+  struct Lane {
+    std::string name;
+    Session session;
+    std::vector<double> times = {};
+  };
+  std::vector<Lane> lanes;
+  for (const std::string& b : options.backends) lanes.push_back({b, Session(program, {.backend = b, .threads = options.threads})});
+  std::vector<Value> inputs = make_inputs(lanes[0].session, {}, options.shapes);
+  for (Lane& lane : lanes) lane.session.run(inputs);
+  // In turns, so that a noisy moment meets all of them.
+  double end = now() + options.seconds * static_cast<double>(lanes.size());
+  while (now() < end)
+    for (Lane& lane : lanes) {
+      double start = now();
+      lane.session.run(inputs);
+      lane.times.push_back(now() - start);
+    }
+  std::printf("%-12s %12s %12s %8s\n", "backend", "best ms", "median ms", "runs");
+  for (Lane& lane : lanes) {
+    std::sort(lane.times.begin(), lane.times.end());
+    std::printf("%-12s %12.4f %12.4f %8zu\n", lane.name.c_str(), lane.times.front() * 1e3,
+                lane.times[lane.times.size() / 2] * 1e3, lane.times.size());
+  }
+  return 0;
+}
+
+}  // namespace tern::command
