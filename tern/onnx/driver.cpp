@@ -43,6 +43,23 @@ std::unique_ptr<ir::Graph> expanded(const ir::Graph& graph) {
 
 }  // namespace
 
+namespace {
+
+// Outputs must have a shape; where the IR does not know it, the model itself may.
+Model with_output_shapes(Model model) {
+  bool missing = false;
+  for (const ValueInfo& v : model.graph.outputs) missing = missing || !v.type.shape || v.type.elem_type == DataType::undefined;
+  if (missing) {
+    try {
+      infer_shapes(model);
+    } catch (const Error&) {  // the model stands as it is
+    }
+  }
+  return model;
+}
+
+}  // namespace
+
 Model export_model(const Source& source, const ExportOptions& options) {
   if (options.opset < min_opset || options.opset > max_opset)
     failf(ErrorKind::value, "onnx::export_model: opset {} is not supported; choose one from {} to {}", options.opset,
@@ -50,10 +67,10 @@ Model export_model(const Source& source, const ExportOptions& options) {
   if (!lowerable(source.graph.top())) {
     if (auto graph = expanded(source.graph)) {
       Source again{*graph, source.weights, source.output_names, source.constants, source.output_order};
-      return Driver(again, options).run();
+      return with_output_shapes(Driver(again, options).run());
     }
   }
-  return Driver(source, options).run();
+  return with_output_shapes(Driver(source, options).run());
 }
 
 void save(const Source& source, const std::string& path, const ExportOptions& options) {
@@ -675,13 +692,12 @@ void Driver::lower_node(const ir::Node& node) {
 
 bool Driver::lower_with_rule(const ir::Node& node, const Op& op) {
   Call call(*this, node);
-  if (op.onnx && apply_rules(*this, call, op, op.onnx)) return true;
-  // `x + 1` as add.Scalar has the rule of add.Tensor: the arguments' names are the same.
+  // `x + 1` as add.Scalar has the rule of add.Tensor, with its promotion: the arguments' names are the same.
   const Schema& s = op.schema();
-  if (op.onnx || s.overload.view() != "Scalar") return false;
-  const Op* twin = find_op(s.name, Symbol("Tensor"));
-  if (!twin || !twin->onnx || twin->schema().args.size() != s.args.size()) return false;
-  return apply_rules(*this, call, *twin, twin->onnx);
+  if (s.overload.view() == "Scalar")
+    if (const Op* twin = find_op(s.name, Symbol("Tensor")); twin && twin->onnx && twin->schema().args.size() == s.args.size())
+      return apply_rules(*this, call, *twin, twin->onnx);
+  return op.onnx && apply_rules(*this, call, op, op.onnx);
 }
 
 // Results take the IR's names and dtypes.

@@ -3,6 +3,7 @@
 #include "tern/onnx/import.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "tern/base/format.h"
 #include "tern/capture/recorder.h"
@@ -15,6 +16,17 @@
 namespace tern::onnx {
 
 using Names = std::unordered_map<std::string, Item>;
+
+// Sizes that depend on data (NonZero) become symbols.
+class ImportRecorder : public capture::Recorder {
+ public:
+  using Recorder::Recorder;
+  std::optional<SymInt> unknown_size(Loc loc) override {
+    SymInt s = shapes->create_unbacked_symint("NonZero", loc);
+    shapes->check_is_size(s, loc);
+    return s;
+  }
+};
 
 class Importer {
  public:
@@ -51,7 +63,7 @@ class Importer {
   const Model& model_;
   std::shared_ptr<ShapeEnv> env_;
   std::unique_ptr<ir::Graph> graph_;
-  capture::Recorder recorder_;
+  ImportRecorder recorder_;
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::vector<Names*> scopes_;
   std::unordered_map<std::string, SymInt> params_;
@@ -96,6 +108,9 @@ std::string describe(const NodeProto& n) {
                         : fmt::format("node '{}' ({})", n.name, n.op);
 }
 
+// Of one element, without the recorder's taking it for a symbol.
+bool truth(const Tensor& t) { return read_scalar(t.as_view({}, {})).to_bool(); }
+
 bool is_real(const Item& i) { return i.sequence ? false : i.tensor.defined() ? !i.tensor.is_fake() : false; }
 
 }  // namespace
@@ -123,6 +138,7 @@ Imported Importer::run() {
   for (const TensorProto& t : model_.graph.initializers) add_weight(t);
   {
     Mount mount(rung_record, recorder_);
+    thread_state.active |= rung_fake;  // tensors that are made have no data either; the mount restores it
     NoGrad no_grad;
     import_nodes(model_.graph.nodes, names, opset);
     for (const ValueInfo& v : model_.graph.outputs) {
@@ -241,6 +257,8 @@ void Importer::import_nodes(const std::vector<NodeProto>& nodes, Names& names, i
       if (e.message().starts_with("onnx: ")) throw;
       throw Error(e.kind() == ErrorKind::internal ? ErrorKind::not_supported : e.kind(),
                   fmt::format("onnx: importing {}: {}", describe(n), e.message()));
+    } catch (const std::out_of_range&) {
+      failf(ErrorKind::file, "onnx: importing {}: an input, an attribute or an element of one is missing", describe(n));
     }
   }
 }
@@ -268,7 +286,7 @@ void Importer::import_node(const NodeProto& node, Names& names, int64_t opset) {
   } else if (control) {
     import_loop(n);
   } else if (constant) {
-    Exclude quiet(rung_record);
+    Exclude quiet(rung_record | rung_fake);
     import->import(n);
   } else {
     import->import(n);
@@ -335,7 +353,7 @@ Tensor Importer::materialise(Item& item) {
   if (!item.ints) fail(ErrorKind::not_supported, "a sequence is used where a tensor is needed");
   std::vector<Tensor> parts;
   for (SymInt s : *item.ints) {
-    if (s.is_int()) parts.push_back(tern::tensor(Scalar(s.as_int()), {.dtype = kLong}));
+    if (s.is_int()) parts.push_back(tern::tensor(Scalar(s.as_int()), {.dtype = kLong}));  // an inline constant
     else parts.push_back(tern::scalar_tensor(Scalar(s), kLong));
   }
   item.tensor = item.scalar ? parts.at(0) : parts.empty() ? make_tensor({0}, kLong) : tern::stack(parts, 0);
@@ -383,7 +401,7 @@ void Importer::import_if(Importing& n) {
     fail(ErrorKind::file, "If needs then_branch and else_branch");
   const GraphProto* graphs[] = {then_branch->graphs[0].get(), else_branch->graphs[0].get()};
   if (auto known = n.constant(0)) {
-    std::vector<Item> out = run_graph(*graphs[known->item<bool>() ? 0 : 1], {});
+    std::vector<Item> out = run_graph(*graphs[truth(*known) ? 0 : 1], {});
     for (size_t k = 0; k < out.size() && k < n.outputs().size(); ++k) n.out(out[k], k);
     return;
   }
@@ -417,7 +435,7 @@ void Importer::import_loop(Importing& n) {
   if (!n.has(0)) inputs.push_back(tern::Value(INT64_MAX));
   else inputs.push_back(recorder_.operand(n.sizes(0).at(0)));
   if (!n.has(1)) inputs.push_back(tern::Value(true));
-  else if (auto known = n.constant(1)) inputs.push_back(tern::Value(known->item<bool>()));
+  else if (auto known = n.constant(1)) inputs.push_back(tern::Value(truth(*known)));
   else inputs.push_back(recorder_.operand(n.in(1).dim() ? n.in(1).reshape({}) : n.in(1)));
   std::vector<Item> start;
   for (size_t i = 0; i < carried; ++i) {
@@ -449,7 +467,7 @@ void Importer::import_loop(Importing& n) {
       }
       results = run_graph(g, inside);
       Item go = results[0];
-      if (go.real.defined() && go.real.int_numel() == 1) block.add_return(tern::Value(go.real.item<bool>()));
+      if (go.real.defined() && go.real.int_numel() == 1) block.add_return(tern::Value(truth(go.real)));
       else block.add_return(recorder_.operand(materialise(go).dim() ? go.tensor.reshape({}) : go.tensor));
       for (size_t i = 0; i < carried; ++i) {
         block.add_return(operand(results[i + 1]));
@@ -499,8 +517,8 @@ double Importing::constant_number(size_t i, double otherwise) {
   if (!has(i)) return otherwise;
   auto t = constant(i);
   if (!t || t->int_numel() != 1) refuse(fmt::format("input {} must be a constant number", i));
-  Exclude quiet(rung_record);
-  return t->item(Loc{}).to_double();
+  Exclude quiet(rung_record | rung_fake);
+  return read_scalar(t->as_view({}, {})).to_double();
 }
 
 std::vector<int64_t> Importing::constants(size_t i) {
@@ -515,7 +533,7 @@ std::vector<int64_t> Importing::constants(size_t i) {
   }
   auto t = constant(i);
   if (!t) refuse(fmt::format("input {} ('{}') must be a constant, but is computed by the model", i, node_.inputs[i]));
-  Exclude quiet(rung_record);
+  Exclude quiet(rung_record | rung_fake);
   return t->to_vector<int64_t>();
 }
 
@@ -524,7 +542,7 @@ std::vector<SymInt> Importing::sizes(size_t i) {
   if (inputs_[i].ints) return *inputs_[i].ints;
   std::vector<SymInt> out;
   if (constant(i)) {
-    for (int64_t v : constants(i)) out.push_back(v);
+    for (int64_t v : constants(i)) out.push_back(std::max(v, SymInt::lowest_int));  // the smallest ints would be taken for symbols
     return out;
   }
   Tensor t = in(i);
@@ -559,7 +577,12 @@ std::vector<double> Importing::floats(std::string_view name) const {
 
 std::vector<tern::Value> Importing::call_many(const char* name, std::vector<tern::Value> args) {
   const Op& op = get_op(name);
-  Bound bound(op, args);
+  const Schema& schema = op.schema();
+  size_t positions = 0;
+  while (positions < args.size() && positions < schema.args.size() && !schema.args[positions].keyword_only) ++positions;
+  std::vector<std::pair<Symbol, tern::Value>> keywords;
+  for (size_t i = positions; i < args.size() && i < schema.args.size(); ++i) keywords.emplace_back(schema.args[i].name, args[i]);
+  Bound bound(op, Span<const tern::Value>(args).first(positions), keywords);
   std::vector<tern::Value> results(std::max<size_t>(1, op.results));
   tern::call(op, bound.args(), results.data());
   return results;
