@@ -39,6 +39,7 @@ class Recorder : public Mode {
   void call(const Op& op, const Arg* args, tern::Value* results) override;
   SymInt size(const Tensor& t, int64_t d, Loc loc) override;
   std::optional<Scalar> item(const Tensor& t, Loc loc) override;
+  std::optional<SymInt> unknown_size(Loc loc) override;
 
   ir::Graph& graph;
   std::shared_ptr<ShapeEnv> shapes;  // symbols made here: sizes while tracing, item() under export

@@ -36,7 +36,7 @@ class Up(nn.Module):
         super().__init__()
         self.t = nn.ConvTranspose2d(2, 3, 3, stride=2, padding=1, output_padding=1); self.n = nn.GroupNorm(1, 3)
     def forward(self, x):
-        return F.interpolate(self.n(self.t(x)), scale_factor=2, mode='bilinear'), F.pad(x, (1, 2), mode='reflect')
+        return F.interpolate(self.n(self.t(x)), scale_factor=2, mode='bilinear'), F.pad(x, (1, 2, 1, 0), mode='reflect')
 cases = {
     'cnn': (Cnn(), torch.randn(2, 3, 16, 16)),
     'transformer': (Block(), torch.randint(0, 20, (2, 7))),
