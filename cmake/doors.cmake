@@ -31,7 +31,7 @@ if(TERN_BUILD_BENCH AND TERN_BENCHES)
   foreach(source ${TERN_BENCHES})
     get_filename_component(name ${source} NAME_WE)
     add_executable(bench_${name} ${source})
-    target_link_libraries(bench_${name} PRIVATE tern_options tern_static tern_dependencies benchmark::benchmark)
+    target_link_libraries(bench_${name} PRIVATE tern_options tern_static tern_dependencies benchmark::benchmark benchmark::benchmark_main)
     set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name}
       RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
     tern_after_generation(bench_${name})

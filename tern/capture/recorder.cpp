@@ -151,6 +151,36 @@ ir::In Recorder::materialise(SymInt s) {
         total = combine(e.kind == sym::Kind::min ? "prim::min.int" : "prim::max.int", total, part(e.items[i]));
       return finish(total);
     }
+    case sym::Kind::negation: {
+      ir::In inputs[] = {part(e.items[0])};
+      const ir::Type* types[] = {ir::Type::boolean()};
+      ir::Node& n = graph.make("aten::__not__", inputs, types, "not_1");
+      if (source) n.set_origin(source->origin());
+      return finish(n.output());
+    }
+    case sym::Kind::all:
+    case sym::Kind::any: {
+      const char* op = e.kind == sym::Kind::all ? "aten::__and__.bool" : "aten::__or__.bool";
+      ir::In total = part(e.items[0]);
+      for (size_t i = 1; i < e.count; ++i) {
+        total = combine(op, total, part(e.items[i]));
+        total.value()->set_type(ir::Type::boolean());
+      }
+      return finish(total);
+    }
+    case sym::Kind::eq:
+    case sym::Kind::ne:
+    case sym::Kind::lt:
+    case sym::Kind::le:
+    case sym::Kind::gt:
+    case sym::Kind::ge: {
+      static constexpr const char* names[] = {"aten::eq.int", "aten::ne.int", "aten::lt.int",
+                                              "aten::le.int", "aten::gt.int", "aten::ge.int"};
+      ir::In condition = combine(names[static_cast<size_t>(e.kind) - static_cast<size_t>(sym::Kind::eq)], part(e.items[0]),
+                                 part(e.items[1]));
+      condition.value()->set_type(ir::Type::boolean());
+      return finish(condition);
+    }
     default: failf("the symbolic size {} cannot be computed in a graph", s.str());
   }
 }
@@ -257,6 +287,14 @@ SymInt Recorder::size(const Tensor& t, int64_t d, Loc loc) {
   options.specialize_zero_one = false;
   SymInt s = shapes->create_symbol(t->sizes[d].as_int(), "size", options, loc);
   bind(s, node.output());
+  return s;
+}
+
+// A size that depends on data (nonzero): under export a symbol of its own.
+std::optional<SymInt> Recorder::unknown_size(Loc loc) {
+  if (!shapes || sizes_as_nodes) return std::nullopt;
+  SymInt s = shapes->create_unbacked_symint("size", loc);
+  shapes->check_is_size(s, loc);
   return s;
 }
 

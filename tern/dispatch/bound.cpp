@@ -66,14 +66,14 @@ SymInt as_int(const Value& v) {
 
 // The value for each schema argument, or nullptr; throws or reports when the call does not fit.
 bool assign(const Schema& schema, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords,
-            std::vector<const Value*>& slots, std::string* why) {
+            std::vector<const Value*>& slots, std::string* why, bool in_order = false) {
   slots.assign(schema.args.size(), nullptr);
   auto refuse = [&](std::string text) {
     if (why) *why = std::move(text);
     return false;
   };
   size_t positions = 0;
-  for (const SchemaArg& a : schema.args) positions += !a.keyword_only;
+  for (const SchemaArg& a : schema.args) positions += in_order || !a.keyword_only;
   if (positional.size() > positions)
     return refuse(fmt::format("takes {} positional arguments but {} were given", positions, positional.size()));
   for (size_t i = 0; i < positional.size(); ++i) slots[i] = &positional[i];
@@ -121,7 +121,7 @@ Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Sy
   const Schema& schema = op.schema();
   std::vector<const Value*> slots;
   std::string why;
-  if (!assign(schema, positional, keywords, slots, &why))
+  if (!assign(schema, positional, keywords, slots, &why, keywords.empty()))
     failf(ErrorKind::type, "{}(): {}\n  {}", schema.qualified(), why, schema.str());
   auto room = std::make_unique<Room>();
   room->args.resize(schema.args.size());

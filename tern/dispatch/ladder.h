@@ -104,7 +104,8 @@ void run_kernel(const Op& op, const Arg* args, Value* results);
 Shapes shapes_of(const Op& op, const Arg* args);
 
 // Arguments that arrive as Values (interpreter, Python, script): borrows from `values`, fills in defaults, turns numbers
-// into tensors where the schema wants tensors, ints into lists for int[2]. Throws TypeError naming operator and argument.
+// into tensors where the schema wants tensors, ints into lists for int[2]. Without keywords the values may be all arguments in
+// schema order, keyword-only ones included: that is how graphs hold them. Throws TypeError naming operator and argument.
 class Bound {
  public:
   Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords = {});

@@ -83,7 +83,7 @@ class Inserter {
       ir::Node& before = last ? *last->next() : graph_.top().return_node();
       recorder_.forget_to(std::move(visible));
       ir::InsertAt at(before);
-      ir::In condition = materialise(a.condition);
+      ir::In condition = recorder_.operand(a.condition.as_expr());
       if (!condition.is_value()) continue;
       std::string message = a.message.empty()
                                 ? fmt::format("Runtime assertion failed for expression {} on node '{}'",
@@ -92,37 +92,6 @@ class Inserter {
       ir::In inputs[] = {condition, Value(message)};
       call("aten::_assert_scalar", inputs, before);
     }
-  }
-
-  ir::In materialise(SymBool condition) {
-    const sym::Node& e = env_.table().node(env_.unwrap(condition.as_expr()));
-    if (!sym::is_condition(e.kind)) return recorder_.operand(condition.as_expr());
-    const ir::Type* types[] = {ir::Type::boolean()};
-    auto part = [&](size_t i) -> ir::In {
-      SymInt s = env_.wrap(e.items[i].expr);
-      return s.is_symbolic() && sym::is_condition(env_.table().node(e.items[i].expr).kind)
-                 ? materialise(SymBool::from_expr(s))
-                 : recorder_.operand(s);
-    };
-    if (e.kind == sym::Kind::negation) {
-      ir::In in[] = {part(0)};
-      return graph_.make("aten::__not__", in, types, "not_1").output();
-    }
-    if (e.kind == sym::Kind::all || e.kind == sym::Kind::any) {
-      ir::In total = part(0);
-      for (size_t i = 1; i < e.count; ++i) {
-        ir::In in[] = {total, part(i)};
-        total = graph_
-                    .make(e.kind == sym::Kind::all ? "aten::__and__.bool" : "aten::__or__.bool", in, types,
-                          e.kind == sym::Kind::all ? "and_1" : "or_1")
-                    .output();
-      }
-      return total;
-    }
-    static constexpr std::string_view names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-    std::string_view name = names[static_cast<size_t>(e.kind) - static_cast<size_t>(sym::Kind::eq)];
-    ir::In in[] = {part(0), part(1)};
-    return graph_.make(fmt::format("aten::{}.int", name), in, types, name).output();
   }
 
   void call(std::string_view op, Span<const ir::In> inputs, const ir::Node& like) {

@@ -220,7 +220,7 @@ class ProgramJson {
       w_.value(false);
     else
       w_.null();
-    w_.member("name", n.name());
+    w_.member("name", n.label() ? n.label()->name() : n.name());
     w_.end_object();
   }
 

@@ -246,7 +246,12 @@ class ProgramReader {
   // Gives a value its name in the file; inside blocks, where a name may be taken, one like it.
   void bind(Scope& scope, ir::Value& v, const std::string& name, bool exact) {
     if (name.empty()) return;
-    if (v.name() != name && !graph().find(name)) graph().set_name(v, name);
+    if (v.name() != name && !graph().find(name)) {
+      try {
+        graph().set_name(v, name);
+      } catch (const Error&) {  // the name of a node with several results: this value gets one like it
+      }
+    }
     if (exact && v.name() != name) scope.graph.fail_here(fmt::format("the name {} is used twice", name));
     if (!scope.names.values.emplace(name, &v).second)
       scope.graph.fail_here(fmt::format("the name {} is used twice", name));
@@ -352,7 +357,7 @@ class ProgramReader {
     read_metadata(*made, node);
   }
 
-  std::string node_name(Json node) {
+  static std::string node_name(Json node) {
     auto name = maybe(node, "name");
     return name ? text_of(*name) : "";
   }
@@ -388,8 +393,8 @@ class ProgramReader {
 
   static std::string first_output_name(Json node) {
     Json outputs = node["outputs"];
-    if (outputs.size() != 1) return "";
-    return name_in(active(outputs[0]), "");
+    std::string name = outputs.size() == 1 ? name_in(active(outputs[0]), "") : "";
+    return name.empty() ? node_name(node) : name;
   }
 
   void bind_outputs(Scope& scope, ir::Node& made, Json node) {
@@ -513,8 +518,7 @@ class ProgramReader {
         out_names.push_back(name_in(u, ""));
       }
     }
-    ir::Node& made = graph().make(fmt::format("higher_order::{}", name), inputs, types,
-                                  out_names.size() == 1 ? out_names[0] : "");
+    ir::Node& made = graph().make(fmt::format("higher_order::{}", name), inputs, types, node_name(node));
     for (size_t i = 0; i < out_names.size(); ++i) bind(scope, made.output(i), out_names[i], false);
     for (Json g : graphs) {
       collect_hints(g);

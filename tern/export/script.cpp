@@ -28,7 +28,8 @@ struct Reads {
         }
       }
       if (n.is("prim::SetAttr"))
-        failf(ErrorKind::not_supported, "the module assigns its attribute '{}' while it runs: it cannot become a program",
+        failf(ErrorKind::not_supported,
+              "the module assigns its attribute '{}' while it runs: it cannot become a program",
               n.attribute("name")->string());
       for (ir::Block* b : n.blocks()) collect(*b, paths);
     }
@@ -78,7 +79,8 @@ ExportedProgram from_script(const jit::ScriptModule& module) {
   for (size_t i = reads.nodes.size(); i-- > 0;)
     if (!reads.nodes[i].first->output().has_uses()) graph->erase(*reads.nodes[i].first);
   if (graph->inputs()[0]->has_uses())
-    fail(ErrorKind::not_supported, "the module is used as a value inside its forward: it cannot become a program");
+    fail(ErrorKind::not_supported,
+         "the module is used as a value inside its forward: it cannot become a program");
 
   // State first, then the arguments.
   data->graph = std::make_unique<ir::Graph>();
@@ -95,7 +97,8 @@ ExportedProgram from_script(const jit::ScriptModule& module) {
       if (c == '.') c = '_';
     ir::Value& to = g.add_input(from->type(), name);
     map.emplace(from, ir::In(to));
-    data->signature.inputs.push_back({.kind = parameter ? InputKind::parameter : InputKind::buffer, .name = to.name(), .target = path});
+    data->signature.inputs.push_back(
+        {.kind = parameter ? InputKind::parameter : InputKind::buffer, .name = to.name(), .target = path});
     data->state.emplace_back(path, tensor);
   }
   for (size_t i = 0; i < arguments; ++i) {
@@ -115,8 +118,10 @@ ExportedProgram from_script(const jit::ScriptModule& module) {
     for (const ir::In& leaf : leaves) g.add_output(leaf);
   }
   for (const ir::Operand& o : g.outputs())
-    data->signature.outputs.push_back({.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});
-  data->in_spec = tree::flatten(Value::tuple({Value::tuple(std::vector<Value>(arguments)), Value::dict()})).spec;
+    data->signature.outputs.push_back(
+        {.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});
+  data->in_spec =
+      tree::flatten(Value::tuple({Value::tuple(std::vector<Value>(arguments)), Value::dict()})).spec;
   data->out_spec = tree::flatten(shape).spec;
   data->dialect = Dialect::training;
   data->root_type = module.type_name();
@@ -127,12 +132,14 @@ jit::ScriptModule to_script(const ExportedProgram& program) {
   const ExportedProgram::Data& data = program.data();
   for (const OutputSpec& o : data.signature.outputs)
     if (o.kind != OutputKind::user_output)
-      failf(ErrorKind::not_supported, "a program that writes to '{}' cannot be saved as TorchScript yet; use .pt2", o.target);
+      failf(ErrorKind::not_supported,
+            "a program that writes to '{}' cannot be saved as TorchScript yet; use .pt2", o.target);
   std::vector<jit::StateInput> state;
   for (size_t i = 0; i < data.signature.inputs.size(); ++i) {
     const InputSpec& in = data.signature.inputs[i];
     if (in.kind == InputKind::user_input) continue;
-    state.push_back({i, in.target, program.state_of(in), in.kind == InputKind::parameter ? script::Role::parameter : script::Role::buffer});
+    state.push_back({i, in.target, program.state_of(in),
+                     in.kind == InputKind::parameter ? script::Role::parameter : script::Role::buffer});
   }
   std::unique_ptr<ir::Graph> graph = data.graph->clone();
   // One value out: several outputs are a tuple, as the module gave them.

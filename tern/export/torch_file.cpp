@@ -126,6 +126,9 @@ class Reader {
     for (size_t i = 0; i < args[2].size(); ++i) sizes.push_back(args[2][i].as_int());
     for (size_t i = 0; i < args[3].size(); ++i) strides.push_back(args[3][i].as_int());
     Tensor t = tensor_over(it->second, dtype, sizes, strides, args[1].as_int(), label_);
+    // Tensors of one storage share its memory.
+    auto [storage, first] = shared_.try_emplace(key, t.storage());
+    if (!first) t = make_view_of(storage->second, t.sizes(), t.strides(), t.offset(), dtype);
     if (args[4].as_bool()) t.requires_grad_();
     return t;
   }
@@ -134,6 +137,7 @@ class Reader {
   std::string label_, root_;
   std::shared_ptr<const io::PickleDoc> pickle_;
   std::unordered_map<std::string, io::Blob> storages_;
+  std::unordered_map<std::string, Storage> shared_;
 };
 
 class Writer {

@@ -26,8 +26,8 @@ struct UnflattenedModule::Parts : ir::Host {
   std::vector<Value> run(const std::string& path, Span<const Value> args) const {
     const ModulePart& part = by_path.at(path);
     std::vector<Value> inputs;
-    for (const std::string& target : part.targets) inputs.emplace_back(state.at(target));
     inputs.insert(inputs.end(), args.begin(), args.end());
+    for (const std::string& target : part.targets) inputs.emplace_back(state.at(target));
     ir::RunOptions options;
     options.host = const_cast<Parts*>(this);
     return program_of(path).run(inputs, options);
@@ -93,7 +93,6 @@ struct Unflattener {
       if (p.name() != v->name() && !g.find(v->name())) g.set_name(p, v->name());
       map.emplace(v, ir::In(p));
     }
-    size_t num_state = 0;
     auto need = [&](const ir::Value& v) {
       auto it = state.find(&v);
       if (it == state.end() || map.count(&v)) return;
@@ -102,7 +101,7 @@ struct Unflattener {
       if (!module.empty() && local.starts_with(module + ".")) local = local.substr(module.size() + 1);
       std::string name = local;
       std::replace(name.begin(), name.end(), '.', '_');
-      ir::Value& p = g.top().insert_param(num_state++, v.type(), name);
+      ir::Value& p = g.add_input(v.type(), name);
       part.attributes.emplace_back(p.name(), local);
       part.targets.push_back(spec.target);
       map.emplace(&v, ir::In(p));
@@ -199,7 +198,7 @@ struct Unflattener {
     if (!module.empty() && local.starts_with(module + ".")) local = local.substr(module.size() + 1);
     std::string name = local;
     std::replace(name.begin(), name.end(), '.', '_');
-    ir::Value& p = g.top().insert_param(part.targets.size(), v.type(), name);
+    ir::Value& p = g.add_input(v.type(), name);
     part.attributes.emplace_back(p.name(), local);
     part.targets.push_back(spec.target);
     return p;

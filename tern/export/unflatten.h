@@ -10,7 +10,7 @@ namespace tern {
 // One call of a module; a module that is called again is "fc@1".
 struct ModulePart {
   std::string path;
-  std::unique_ptr<ir::Graph> graph;  // inputs: state, then placeholders
+  std::unique_ptr<ir::Graph> graph;  // inputs: placeholders, then state
   std::vector<std::pair<std::string, std::string>>
       attributes;                     // names of the inputs that are state, and their path from here
   std::vector<std::string> targets;   // of the state, from the root

@@ -421,6 +421,55 @@ template <DeviceType D>
 V on_device(Args in) {
   return tensor_in(in, "the device").device().type == D;
 }
+// torch.tensor of numbers in nested lists: (data, dtype, device, requires_grad).
+void flatten_numbers(const V& v, size_t depth, Dims& sizes, std::vector<V>& out) {
+  if (depth > 64) fail(ErrorKind::value, "tensor: lists nested too deeply");
+  if (!v.is_list() && !v.is_tuple()) {
+    if (depth != sizes.size())
+      fail(ErrorKind::value, "tensor: expected a sequence of the same length at each level");
+    out.push_back(number(v));
+    return;
+  }
+  int64_t n = static_cast<int64_t>(v.items().size());
+  if (out.empty() && depth == sizes.size())
+    sizes.push_back(n);
+  else if (depth >= sizes.size() || sizes[depth].as_int() != n)
+    fail(ErrorKind::value, "tensor: expected sequences of the same length");
+  for (const V& item : v.items()) flatten_numbers(item, depth + 1, sizes, out);
+}
+V make_tensor_of(Args in) {
+  need(in, 1, 4, "tensor");
+  Dims sizes;
+  std::vector<V> items;
+  flatten_numbers(in[0], 0, sizes, items);
+  DType dtype = items.empty() ? default_dtype() : kBool;
+  for (const V& v : items) {
+    DType t = v.is_complex() ? to_complex(default_dtype())
+              : v.is_float() ? default_dtype()
+              : v.is_bool()  ? kBool
+                             : kLong;
+    dtype = promote(dtype, t);
+  }
+  if (in.size() > 1 && !in[1].is_none()) dtype = static_cast<DType>(in[1].to_int());
+  Tensor t = make_tensor(sizes, dtype);
+  for (size_t i = 0; i < items.size(); ++i) {
+    Dims none;
+    t.as_view(none, none, SymInt(static_cast<int64_t>(i))).fill_(items[i].scalar(), Loc{});
+  }
+  if (in.size() > 3 && in[3].is_bool() && in[3].to_bool()) t.requires_grad_(true);
+  return t;
+}
+V device_type(Args in) {
+  need(in, 1, 1, "type");
+  std::string text = in[0].device().str();
+  return text.substr(0, text.find(':'));
+}
+V device_index(Args in) {
+  need(in, 1, 1, "index");
+  Device d = in[0].device();
+  return d.index < 0 ? V() : V(static_cast<int64_t>(d.index));
+}
+V grad_enabled(Args) { return thread_state.grad_enabled; }
 V never(Args) { return false; }
 
 // ---- sequences ----
@@ -1035,6 +1084,11 @@ constexpr Entry table[] = {
     {"is_nested", never},
     {"is_scripting", never},
     {"is_tracing", never},
+    {"tensor", make_tensor_of},
+    {"as_tensor", make_tensor_of},
+    {"is_autocast_enabled", never},
+    {"is_autocast_cpu_enabled", never},
+    {"is_grad_enabled", grad_enabled},
     {"len", len},
     {"__getitem__", get_item},
     {"getitem", get_item},
@@ -1098,14 +1152,16 @@ constexpr Entry table[] = {
     {"_check", check, true},
 };
 
-// prim:: and aten:: differ only here: aten::device makes one, prim::device asks a tensor for it.
+// prim:: and aten:: differ only here: aten::device makes one, prim::device asks a tensor for it; prim::type
+// and prim::index ask a device.
 const Entry* look_up(Symbol kind) {
   static const auto* by_name = [] {
     auto* map = new std::unordered_map<std::string_view, const Entry*>;
     for (const Entry& e : table) map->emplace(e.name, &e);
     return map;
   }();
-  static constexpr Entry device{"device", device_of_tensor};
+  static constexpr Entry device{"device", device_of_tensor}, type{"type", device_type},
+      index{"index", device_index};
   std::string_view text = kind.view();
   size_t colons = text.find("::");
   if (colons == std::string_view::npos) return nullptr;
@@ -1114,6 +1170,8 @@ const Entry* look_up(Symbol kind) {
     return nullptr;
   name = name.substr(0, name.find('.'));
   if (space == "prim" && name == "device") return &device;
+  if (space == "prim" && name == "type") return &type;
+  if (space == "prim" && name == "index") return &index;
   auto it = by_name->find(name);
   return it == by_name->end() ? nullptr : it->second;
 }

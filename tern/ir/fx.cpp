@@ -193,7 +193,25 @@ struct Walk {
         {"add", "+"},  {"sub", "-"}, {"mul", "*"}, {"floordiv", "//"}, {"truediv", "/"}, {"mod", "%"},
         {"eq", "=="},  {"ne", "!="}, {"lt", "<"},  {"le", "<="},       {"gt", ">"},      {"ge", ">="},
         {"and_", "&"}, {"or_", "|"}, {"xor", "^"}, {"lshift", "<<"},   {"rshift", ">>"}, {"pow", "**"}};
+    // The builtins on numbers that TorchScript and our recorder write, by their names in Python.
+    static constexpr std::pair<std::string_view, std::string_view> builtins[] = {
+        {"aten::add", "_operator::add"},           {"aten::sub", "_operator::sub"},
+        {"aten::mul", "_operator::mul"},           {"aten::floordiv", "_operator::floordiv"},
+        {"aten::div", "_operator::truediv"},       {"aten::remainder", "_operator::mod"},
+        {"aten::pow", "_operator::pow"},           {"aten::neg", "_operator::neg"},
+        {"aten::eq", "_operator::eq"},             {"aten::ne", "_operator::ne"},
+        {"aten::lt", "_operator::lt"},             {"aten::le", "_operator::le"},
+        {"aten::gt", "_operator::gt"},             {"aten::ge", "_operator::ge"},
+        {"aten::__and__", "_operator::and_"},      {"aten::__or__", "_operator::or_"},
+        {"aten::__lshift__", "_operator::lshift"}, {"aten::__rshift__", "_operator::rshift"},
+        {"aten::__not__", "torch::sym_not"},       {"prim::max", "torch::sym_max"},
+        {"prim::min", "torch::sym_min"}};
     std::string_view kind = n.kind().view();
+    if (!n.op()) {
+      std::string_view bare = kind.substr(0, kind.find('.'));
+      for (const auto& [builtin, python] : builtins)
+        if (bare == builtin) kind = python;
+    }
     bool own = kind.substr(0, 11) == "_operator::", torch = kind.substr(0, 7) == "torch::",
          math = kind.substr(0, 6) == "math::";
     bool item = n.is("aten::__getitem__") || n.is("prim::TupleIndex");

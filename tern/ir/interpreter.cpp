@@ -41,6 +41,7 @@ enum class Act : uint8_t {
   is_instance,
   identity,
   uninitialized,
+  missing,
 };
 
 // One argument that is known only at run time.
@@ -206,7 +207,9 @@ struct Program::Code {
   uint32_t num_registers = 0;
   std::unordered_map<const Value*, uint32_t> registers;
 
-  explicit Code(const Graph& g) : graph(g) {
+  bool unknown_when_reached;
+
+  Code(const Graph& g, bool lenient) : graph(g), unknown_when_reached(lenient) {
     registers.reserve(g.num_nodes() + g.inputs().size());
     compile(g.top());
     registers.clear();
@@ -372,12 +375,17 @@ struct Program::Code {
     bool ops = !overloads(base_name(n.kind())).empty();
     if (!i.builtin && !ops) {
       if (n.is_return()) return;
-      std::string place = n.origin() ? n.origin()->place() : "";
-      failf(ErrorKind::not_supported,
-            "the interpreter has no {} (%{}{}); define() it as an operator or rewrite the graph first",
-            n.kind().view(), n.name(), place.empty() ? "" : " at " + place);
+      if (!unknown_when_reached) refuse(n);
+      i.act = Act::missing;
+      return;
     }
     i.act = ops ? Act::dynamic : Act::builtin;
+  }
+  [[noreturn]] static void refuse(const Node& n) {
+    std::string place = n.origin() ? n.origin()->place() : "";
+    failf(ErrorKind::not_supported,
+          "the interpreter has no {} (%{}{}); define() it as an operator or rewrite the graph first",
+          n.kind().view(), n.name(), place.empty() ? "" : " at " + place);
   }
   static Symbol base_name(Symbol kind) {
     std::string_view text = kind.view();
@@ -697,6 +705,9 @@ struct Runner {
       case Act::identity:
         give(i, input(i, 0));
         break;
+      case Act::missing:
+        failf(ErrorKind::not_supported, "the interpreter has no {}; define() it as an operator",
+              n.kind().view());
       case Act::uninitialized:
         give(i, tern::Value());
         break;
@@ -830,7 +841,8 @@ struct Runner {
 
 }  // namespace
 
-Program::Program(const Graph& graph) : code_(std::make_unique<Code>(graph)) {}
+Program::Program(const Graph& graph, bool unknown_when_reached)
+    : code_(std::make_unique<Code>(graph, unknown_when_reached)) {}
 Program::~Program() = default;
 Program::Program(Program&&) noexcept = default;
 

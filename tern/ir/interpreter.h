@@ -40,8 +40,10 @@ struct RunOptions {
 
 class Program {
  public:
-  // The graph must stay as it is while the program lives. Throws not_supported for operators nobody knows.
-  explicit Program(const Graph& graph);
+  // The graph must stay as it is while the program lives. Throws not_supported for operators nobody knows;
+  // with `unknown_when_reached` only a run that comes to one does (scripts have branches that are never
+  // taken).
+  explicit Program(const Graph& graph, bool unknown_when_reached = false);
   ~Program();
   Program(Program&&) noexcept;
   // Thread-safe. Errors name the node, its operator and its source line.

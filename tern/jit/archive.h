@@ -1,5 +1,5 @@
-// .pt files: TorchScript archives, read and written, and the checkpoints of torch.save, read. Nothing in a file is executed;
-// classes other than the ones the formats need are refused by name.
+// .pt files: TorchScript archives, read and written, and the checkpoints of torch.save, read. Nothing in a
+// file is executed; classes other than the ones the formats need are refused by name.
 #pragma once
 #include <map>
 
@@ -14,13 +14,16 @@ struct LoadOptions {
   bool compile_all = true;  // false: methods are compiled when they are first called
 };
 
-// Tensors are mapped from the file, copy on write: loading reads no weights. Throws Error(file) naming the path.
+// Tensors are mapped from the file, copy on write: loading reads no weights. Throws Error(file) naming the
+// path.
 ScriptModule load(const std::string& path, const LoadOptions& options = {});
 ScriptModule load(io::Blob bytes, const std::string& label, const LoadOptions& options = {});
 
-void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name, const std::map<std::string, std::string>& extra_files = {});
+void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name,
+          const std::map<std::string, std::string>& extra_files = {});
 
-// What torch.save wrote, old format or zip: dicts, lists, tuples, numbers, strings and tensors. An OrderedDict is a dict.
+// What torch.save wrote, old format or zip: dicts, lists, tuples, numbers, strings and tensors. An
+// OrderedDict is a dict.
 tern::Value load_checkpoint(const std::string& path);
 tern::Value load_checkpoint(io::Blob bytes, const std::string& label);
 // A checkpoint that is a dict of tensors.

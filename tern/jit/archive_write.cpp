@@ -35,16 +35,27 @@ class Pickler {
 
   void value(const tern::Value& v, const Type* type) {
     if (type && type->is(TypeKind::optional) && !v.is_none()) type = type->element();
-    if (++depth_ > 900) fail(ErrorKind::not_supported, "save: values nested too deeply, or a value that contains itself");
+    if (++depth_ > 900)
+      fail(ErrorKind::not_supported, "save: values nested too deeply, or a value that contains itself");
     switch (v.kind()) {
-      case ValueKind::none: out_.none(); break;
-      case ValueKind::bool_: out_.boolean(v.to_bool()); break;
-      case ValueKind::int_:
-        if (type && type->is(TypeKind::float_)) out_.real(v.to_double());
-        else out_.integer(v.to_int());
+      case ValueKind::none:
+        out_.none();
         break;
-      case ValueKind::float_: out_.real(v.to_double()); break;
-      case ValueKind::string: out_.string(v.string()); break;
+      case ValueKind::bool_:
+        out_.boolean(v.to_bool());
+        break;
+      case ValueKind::int_:
+        if (type && type->is(TypeKind::float_))
+          out_.real(v.to_double());
+        else
+          out_.integer(v.to_int());
+        break;
+      case ValueKind::float_:
+        out_.real(v.to_double());
+        break;
+      case ValueKind::string:
+        out_.string(v.string());
+        break;
       case ValueKind::complex_: {
         std::complex<double> c = v.scalar().to_complex();
         out_.global("builtins", "complex");
@@ -60,16 +71,26 @@ class Pickler {
         out_.tuple(1);
         out_.reduce();
         break;
-      case ValueKind::tensor: tensor(v.tensor()); break;
+      case ValueKind::tensor:
+        tensor(v.tensor());
+        break;
       case ValueKind::tuple:
         out_.mark();
         for (size_t i = 0; i < v.items().size(); ++i)
-          value(v.items()[i], type && type->is(TypeKind::tuple) && i < type->elements().size() ? type->element(i) : nullptr);
+          value(v.items()[i], type && type->is(TypeKind::tuple) && i < type->elements().size()
+                                  ? type->element(i)
+                                  : nullptr);
         out_.tuple();
         break;
-      case ValueKind::list: list(v, type); break;
-      case ValueKind::dict: dict(v, type); break;
-      case ValueKind::object: object(v); break;
+      case ValueKind::list:
+        list(v, type);
+        break;
+      case ValueKind::dict:
+        dict(v, type);
+        break;
+      case ValueKind::object:
+        object(v);
+        break;
     }
     --depth_;
   }
@@ -83,9 +104,11 @@ class Pickler {
   }
 
   void tensor(const Tensor& t) {
+    if (again(t.body())) return;  // the same tensor stays one: tied weights are listed once
     if (t.is_fake() && !t.is_meta()) fail("save: a tensor without data cannot be written");
     if (t.is_symbolic()) fail("save: a tensor with symbolic sizes cannot be written");
-    if (t.is_meta()) fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
+    if (t.is_meta())
+      fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
     out_.global("torch._utils", "_rebuild_tensor_v2");
     out_.mark();
     out_.mark();
@@ -108,6 +131,7 @@ class Pickler {
     out_.reduce();
     out_.tuple();
     out_.reduce();
+    memo_[t.body()] = out_.put();
   }
 
   void items(const tern::Value& v, const Type* element) {
@@ -120,7 +144,11 @@ class Pickler {
     if (again(v.box())) return;
     const Type* element = type && type->is(TypeKind::list) ? type->element() : v.element_type();
     if (!element) element = v.items().empty() ? Type::tensor() : script::plain(Type::of(v.items()[0]));
-    const char* build = element->is(TypeKind::int_) ? "build_intlist" : element->is(TypeKind::float_) ? "build_doublelist" : element->is(TypeKind::bool_) ? "build_boollist" : element->is_tensor() ? "build_tensorlist" : nullptr;
+    const char* build = element->is(TypeKind::int_)     ? "build_intlist"
+                        : element->is(TypeKind::float_) ? "build_doublelist"
+                        : element->is(TypeKind::bool_)  ? "build_boollist"
+                        : element->is_tensor()          ? "build_tensorlist"
+                                                        : nullptr;
     if (build) {
       out_.global("torch.jit._pickle", build);
       items(v, element);
@@ -156,7 +184,9 @@ class Pickler {
   }
   void object(const tern::Value& v) {
     Object* o = Object::of(v);
-    if (!o) fail(ErrorKind::not_supported, "save: an attribute holds something that TorchScript does not know (a generator?)");
+    if (!o)
+      fail(ErrorKind::not_supported,
+           "save: an attribute holds something that TorchScript does not know (a generator?)");
     if (again(v.box())) return;
     std::string_view name = o->type->name.view();
     size_t dot = name.rfind('.');
@@ -231,7 +261,8 @@ class Needed {
 
 }  // namespace
 
-void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name, const std::map<std::string, std::string>& extra_files) {
+void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name,
+          const std::map<std::string, std::string>& extra_files) {
   if (!module.defined()) fail(ErrorKind::value, "save: the module is empty");
   script::Unit& unit = *Object::of(module.object())->unit;
   std::string root(archive_name.empty() ? "archive" : archive_name);
@@ -244,7 +275,8 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
   std::vector<std::pair<std::string, std::string>> code;  // path, text
   auto file_of = [&](Symbol qualified) -> std::string& {
     std::string_view name = qualified.view();
-    if (!name.starts_with("__torch__.")) failf("save: the name {} does not start with __torch__; give it one that does", name);
+    if (!name.starts_with("__torch__."))
+      failf("save: the name {} does not start with __torch__; give it one that does", name);
     std::string path = "code/" + std::string(name.substr(0, name.rfind('.')));
     for (char& c : path)
       if (c == '.') c = '/';
@@ -285,7 +317,8 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
   for (auto& [name, content] : extra_files) zip.add(root + "extra/" + name, content);
   zip.add(root + "version", std::string_view("3\n"));
   zip.add(root + "byteorder", std::string_view("little"));
-  zip.add(root + ".data/serialization_id", fmt::format("{:020d}{:020d}", zip.combined_crc(), zip.members().size()));
+  zip.add(root + ".data/serialization_id",
+          fmt::format("{:020d}{:020d}", zip.combined_crc(), zip.members().size()));
   zip.finish();
 }
 

@@ -41,7 +41,9 @@ void walk(const tern::Value& module, const std::string& prefix, std::unordered_s
   }
 }
 
-std::string join(const std::string& prefix, Symbol name) { return prefix.empty() ? name.str() : prefix + "." + name.str(); }
+std::string join(const std::string& prefix, Symbol name) {
+  return prefix.empty() ? name.str() : prefix + "." + name.str();
+}
 
 NamedTensors tensors(const tern::Value& module, Role role, bool recurse) {
   NamedTensors out;
@@ -51,7 +53,8 @@ NamedTensors tensors(const tern::Value& module, Role role, bool recurse) {
     if (!recurse && &o != Object::of(module)) return;
     for (const Attribute& a : o.type->attributes) {
       const tern::Value* v = a.role == role ? o.find(a.name) : nullptr;
-      if (v && v->is_tensor() && listed.insert(v->tensor().body()).second) out.emplace_back(join(prefix, a.name), v->tensor());
+      if (v && v->is_tensor() && listed.insert(v->tensor().body()).second)
+        out.emplace_back(join(prefix, a.name), v->tensor());
     }
   });
   return out;
@@ -68,10 +71,12 @@ tern::Value copy_value(const tern::Value& v, std::unordered_map<const Box*, tern
   if (v.is_list() || v.is_tuple()) {
     std::vector<tern::Value> items;
     for (const tern::Value& i : v.items()) items.push_back(copy_value(i, done, tensor));
-    out = v.is_list() ? tern::Value::list(std::move(items), v.element_type()) : tern::Value::tuple(std::move(items));
+    out = v.is_list() ? tern::Value::list(std::move(items), v.element_type())
+                      : tern::Value::tuple(std::move(items));
   } else if (v.is_dict()) {
     std::vector<std::pair<tern::Value, tern::Value>> entries;
-    for (auto& [k, x] : v.entries()) entries.emplace_back(copy_value(k, done, tensor), copy_value(x, done, tensor));
+    for (auto& [k, x] : v.entries())
+      entries.emplace_back(copy_value(k, done, tensor), copy_value(x, done, tensor));
     out = tern::Value::dict(std::move(entries));
     static_cast<DictBox*>(out.box())->key = static_cast<DictBox*>(v.box())->key;
     static_cast<DictBox*>(out.box())->value = static_cast<DictBox*>(v.box())->value;
@@ -91,7 +96,8 @@ tern::Value copy_value(const tern::Value& v, std::unordered_map<const Box*, tern
 ScriptModule::ScriptModule(tern::Value object) : object_(std::move(object)) {
   if (!is_module(object_)) {
     Object* o = Object::of(object_);
-    failf(ErrorKind::type, "ScriptModule: expected a module but found {}", o ? o->type->name.str() : std::string(object_.kind_name()));
+    failf(ErrorKind::type, "ScriptModule: expected a module but found {}",
+          o ? o->type->name.str() : std::string(object_.kind_name()));
   }
 }
 
@@ -108,7 +114,8 @@ script::Function& ScriptModule::method(std::string_view name) const {
   if (!f) {
     std::string all;
     for (const std::string& m : methods()) all += (all.empty() ? "" : ", ") + m;
-    failf(ErrorKind::value, "{} has no method '{}'; it has {}", type_name(), name, all.empty() ? "none" : all);
+    failf(ErrorKind::value, "{} has no method '{}'; it has {}", type_name(), name,
+          all.empty() ? "none" : all);
   }
   if (!f->compiled()) self().unit->compile(*f);
   return *f;
@@ -120,15 +127,20 @@ std::vector<std::string> ScriptModule::methods() const {
   return names;
 }
 
-tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> args, const Keywords& keywords) const {
+tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> args,
+                               const Keywords& keywords) const {
   script::Function& f = method(name);
   std::vector<tern::Value> all{object_};
   all.insert(all.end(), args.begin(), args.end());
   return f.call(all, keywords);
 }
 
-NamedTensors ScriptModule::named_parameters(bool recurse) const { return self(), tensors(object_, Role::parameter, recurse); }
-NamedTensors ScriptModule::named_buffers(bool recurse) const { return self(), tensors(object_, Role::buffer, recurse); }
+NamedTensors ScriptModule::named_parameters(bool recurse) const {
+  return self(), tensors(object_, Role::parameter, recurse);
+}
+NamedTensors ScriptModule::named_buffers(bool recurse) const {
+  return self(), tensors(object_, Role::buffer, recurse);
+}
 std::vector<Tensor> ScriptModule::parameters() const {
   std::vector<Tensor> out;
   for (auto& [name, t] : named_parameters()) out.push_back(t);
@@ -151,7 +163,8 @@ std::vector<std::pair<std::string, ScriptModule>> ScriptModule::named_modules() 
     if (!seen.insert(m.box()).second) return;
     ScriptModule module(m);
     out.emplace_back(prefix, module);
-    for (auto& [name, child] : module.named_children()) again(again, child.object(), prefix.empty() ? name : prefix + "." + name);
+    for (auto& [name, child] : module.named_children())
+      again(again, child.object(), prefix.empty() ? name : prefix + "." + name);
   };
   visit(visit, object_, "");
   return out;
@@ -171,13 +184,17 @@ tern::Value ScriptModule::attr(std::string_view path) const {
 void ScriptModule::set_attr(std::string_view path, tern::Value value) const {
   size_t dot = path.find('.');
   Symbol name(path.substr(0, dot));
-  if (dot != std::string_view::npos) return ScriptModule(self().get(name)).set_attr(path.substr(dot + 1), std::move(value));
+  if (dot != std::string_view::npos)
+    return ScriptModule(self().get(name)).set_attr(path.substr(dot + 1), std::move(value));
   const Attribute* a = type().find(name);
   if (a && a->role != Role::constant && !script::is_instance(value, *a->type))
-    failf(ErrorKind::type, "{}.{} has type {}; a {} cannot be put there", type_name(), name.view(), a->type->str(ir::TypeStyle::annotation), value.kind_name());
+    failf(ErrorKind::type, "{}.{} has type {}; a {} cannot be put there", type_name(), name.view(),
+          a->type->str(ir::TypeStyle::annotation), value.kind_name());
   self().set(name, std::move(value));
 }
-ScriptModule ScriptModule::submodule(std::string_view path) const { return path.empty() ? *this : ScriptModule(attr(path)); }
+ScriptModule ScriptModule::submodule(std::string_view path) const {
+  return path.empty() ? *this : ScriptModule(attr(path));
+}
 
 NamedTensors ScriptModule::state_dict() const {
   NamedTensors out;
@@ -185,7 +202,8 @@ NamedTensors ScriptModule::state_dict() const {
   walk(object_, "", nullptr, [&](const std::string& prefix, Object& o) {
     for (Role role : {Role::parameter, Role::buffer})
       for (const Attribute& a : o.type->attributes)
-        if (const tern::Value* v = a.role == role ? o.find(a.name) : nullptr; v && v->is_tensor()) out.emplace_back(join(prefix, a.name), v->tensor());
+        if (const tern::Value* v = a.role == role ? o.find(a.name) : nullptr; v && v->is_tensor())
+          out.emplace_back(join(prefix, a.name), v->tensor());
   });
   return out;
 }
@@ -200,7 +218,9 @@ void ScriptModule::load_state_dict(const NamedTensors& state, bool strict) const
     if (it == given.end()) {
       if (strict) problems += fmt::format("\n  missing: {}", name);
     } else {
-      if (it->second.sizes().vec() != t.sizes().vec()) problems += fmt::format("\n  {} has size {} here but {} in the state", name, str(t.sizes()), str(it->second.sizes()));
+      if (it->second.sizes().vec() != t.sizes().vec())
+        problems += fmt::format("\n  {} has size {} here but {} in the state", name, str(t.sizes()),
+                                str(it->second.sizes()));
     }
   }
   std::set<std::string> names;
@@ -208,7 +228,8 @@ void ScriptModule::load_state_dict(const NamedTensors& state, bool strict) const
   if (strict)
     for (auto& [name, t] : given)
       if (!names.count(name)) problems += fmt::format("\n  unexpected: {}", name);
-  if (!problems.empty()) failf(ErrorKind::value, "load_state_dict: the state does not fit {}:{}", type_name(), problems);
+  if (!problems.empty())
+    failf(ErrorKind::value, "load_state_dict: the state does not fit {}:{}", type_name(), problems);
   NoGrad no_grad;
   for (auto& [name, t] : mine)
     if (auto it = given.find(name); it != given.end()) t.copy_(it->second);
@@ -245,9 +266,11 @@ void replace_tensors(const tern::Value& module, F&& f) {
 }  // namespace
 
 const ScriptModule& ScriptModule::to(DType dtype) const {
-  if (!is_floating(dtype) && !tern::is_complex(dtype)) fail(ErrorKind::type, "to: modules have floating-point or complex types only");
+  if (!is_floating(dtype) && !tern::is_complex(dtype))
+    fail(ErrorKind::type, "to: modules have floating-point or complex types only");
   self();
-  replace_tensors(object_, [&](const Tensor& t) { return t.is_floating_point() || t.is_complex() ? t.to(dtype) : t; });
+  replace_tensors(object_,
+                  [&](const Tensor& t) { return t.is_floating_point() || t.is_complex() ? t.to(dtype) : t; });
   return *this;
 }
 const ScriptModule& ScriptModule::to(Device device) const {
@@ -277,11 +300,13 @@ std::string ScriptModule::code(std::string_view name) const {
 namespace {
 
 // Calls are replaced until none is left that can be; a function that calls itself stays a call.
-void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit, std::vector<const script::Function*>& active) {
+void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
+                  std::vector<const script::Function*>& active) {
   for (ir::Node& node : block) {
     for (ir::Block* b : node.blocks()) inline_calls(graph, *b, unit, active);
     script::Function* f = nullptr;
-    if (node.is("prim::CallMethod") && node.input(0).is_value() && node.input(0).value().type()->is(TypeKind::class_)) {
+    if (node.is("prim::CallMethod") && node.input(0).is_value() &&
+        node.input(0).value().type()->is(TypeKind::class_)) {
       ClassType* c = unit.find_class(node.input(0).value().type()->name());
       f = c ? c->method(Symbol(node.attribute("name")->string())) : nullptr;
     } else if (node.is("prim::CallFunction")) {
@@ -305,7 +330,8 @@ void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit, std::v
         results = {ir::In(graph.make("prim::TupleConstruct", results, types).output())};
       }
     }
-    for (size_t i = 0; i < node.num_outputs() && i < results.size(); ++i) graph.replace_all_uses(node.output(i), results[i]);
+    for (size_t i = 0; i < node.num_outputs() && i < results.size(); ++i)
+      graph.replace_all_uses(node.output(i), results[i]);
     graph.erase(node);
   }
 }
@@ -320,7 +346,8 @@ std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) co
   return g;
 }
 
-void ScriptModule::save(const std::string& path, const std::map<std::string, std::string>& extra_files) const {
+void ScriptModule::save(const std::string& path,
+                        const std::map<std::string, std::string>& extra_files) const {
   io::FileWriter out(path);
   std::string name = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
   jit::save(*this, out, name.substr(0, name.rfind('.')), extra_files);
@@ -371,7 +398,9 @@ void fill_types(script::Unit& unit, ir::Block& block) {
       ClassType* c = t->is(TypeKind::class_) ? unit.find_class(t->name()) : nullptr;
       const tern::Value* name = n.attribute("name");
       const Attribute* a = c && name ? c->find(Symbol(name->string())) : nullptr;
-      if (!a) failf(ErrorKind::value, "make_module: the graph reads '{}' of {}, which has no such attribute", name ? name->string() : "?", t->str(ir::TypeStyle::annotation));
+      if (!a)
+        failf(ErrorKind::value, "make_module: the graph reads '{}' of {}, which has no such attribute",
+              name ? name->string() : "?", t->str(ir::TypeStyle::annotation));
       bool narrower = a->type->is_tensor() && n.output().type() && n.output().type()->is_tensor();
       if (!narrower) n.output().set_type(a->type);
     }
@@ -379,7 +408,8 @@ void fill_types(script::Unit& unit, ir::Block& block) {
   }
 }
 
-tern::Value build(const std::shared_ptr<ModuleTree>& tree, const std::shared_ptr<script::Unit>& unit, std::unordered_map<const ModuleTree*, tern::Value>& done) {
+tern::Value build(const std::shared_ptr<ModuleTree>& tree, const std::shared_ptr<script::Unit>& unit,
+                  std::unordered_map<const ModuleTree*, tern::Value>& done) {
   auto it = done.find(tree.get());
   if (it != done.end()) return it->second;
   auto made = std::make_unique<ClassType>();
@@ -436,7 +466,8 @@ ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree) {
   return ScriptModule(build(tree, unit, done));
 }
 
-ScriptModule make_module(std::string_view type_name, const ir::Graph& graph, const std::vector<StateInput>& state, bool training) {
+ScriptModule make_module(std::string_view type_name, const ir::Graph& graph,
+                         const std::vector<StateInput>& state, bool training) {
   auto root = std::make_shared<ModuleTree>();
   root->type_name = type_name;
   root->training = training;
@@ -446,11 +477,16 @@ ScriptModule make_module(std::string_view type_name, const ir::Graph& graph, con
   ir::Value& self = made->add_input(Type::any(), "self");
   std::map<size_t, const StateInput*> by_input;
   for (const StateInput& s : state) {
-    if (s.input >= graph.inputs().size()) failf(ErrorKind::index, "make_module: '{}' is for input {}, but the graph has {}", s.path, s.input, graph.inputs().size());
-    if (!by_input.emplace(s.input, &s).second) failf(ErrorKind::value, "make_module: input {} is given twice", s.input);
+    if (s.input >= graph.inputs().size())
+      failf(ErrorKind::index, "make_module: '{}' is for input {}, but the graph has {}", s.path, s.input,
+            graph.inputs().size());
+    if (!by_input.emplace(s.input, &s).second)
+      failf(ErrorKind::value, "make_module: input {} is given twice", s.input);
   }
   for (size_t i = 0; i < graph.inputs().size(); ++i)
-    if (!by_input.count(i)) map.emplace(graph.inputs()[i], ir::In(made->add_input(graph.inputs()[i]->type(), graph.inputs()[i]->name())));
+    if (!by_input.count(i))
+      map.emplace(graph.inputs()[i],
+                  ir::In(made->add_input(graph.inputs()[i]->type(), graph.inputs()[i]->name())));
   std::map<std::string, ir::Value*> modules{{"", &self}};
   std::map<std::string, std::shared_ptr<ModuleTree>> trees{{"", root}};
   auto read = [&](ir::Value& from, std::string_view name, const Type* type) -> ir::Value& {

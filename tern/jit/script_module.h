@@ -1,5 +1,5 @@
-// ScriptModule: a module of TorchScript, compiled from source, recorded by trace or read from a .pt file. A cheap handle to
-// an object: copies share it.
+// ScriptModule: a module of TorchScript, compiled from source, recorded by trace or read from a .pt file. A
+// cheap handle to an object: copies share it.
 #pragma once
 #include <map>
 #include <memory>
@@ -24,9 +24,14 @@ class ScriptModule {
   std::string type_name() const;  // "__torch__.Net"
 
   // Running. Throws TypeError that names the argument, or what the graph raises.
-  tern::Value call(std::string_view method, Span<const tern::Value> args, const Keywords& keywords = {}) const;
-  tern::Value forward(Span<const tern::Value> args, const Keywords& keywords = {}) const { return call("forward", args, keywords); }
-  tern::Value operator()(Span<const tern::Value> args, const Keywords& keywords = {}) const { return forward(args, keywords); }
+  tern::Value call(std::string_view method, Span<const tern::Value> args,
+                   const Keywords& keywords = {}) const;
+  tern::Value forward(Span<const tern::Value> args, const Keywords& keywords = {}) const {
+    return call("forward", args, keywords);
+  }
+  tern::Value operator()(Span<const tern::Value> args, const Keywords& keywords = {}) const {
+    return forward(args, keywords);
+  }
   bool has_method(std::string_view name) const;
   std::vector<std::string> methods() const;
 
@@ -77,26 +82,31 @@ struct ModuleTree {
   };
   struct Method {
     std::string name;
-    std::unique_ptr<ir::Graph> graph;          // inputs: self, then the arguments; GetAttr on self; any number of outputs
-    std::vector<tern::Value> defaults = {};    // of the last arguments
+    std::unique_ptr<ir::Graph>
+        graph;  // inputs: self, then the arguments; GetAttr on self; any number of outputs
+    std::vector<tern::Value> defaults = {};  // of the last arguments
   };
-  std::string type_name;  // "Net" or "torch.nn.modules.linear.Linear"; "__torch__." is put in front, a taken name is mangled
+  std::string type_name;  // "Net" or "torch.nn.modules.linear.Linear"; "__torch__." is put in front, a taken
+                          // name is mangled
   std::vector<Member> members;
-  std::vector<std::pair<std::string, std::shared_ptr<ModuleTree>>> children;  // the same tree twice is the same module
+  std::vector<std::pair<std::string, std::shared_ptr<ModuleTree>>>
+      children;  // the same tree twice is the same module
   std::vector<Method> methods;
   bool training = true;
 };
-// Types of self, of submodules and of attributes in the graphs are filled in. Throws when a graph reads what is not there.
+// Types of self, of submodules and of attributes in the graphs are filled in. Throws when a graph reads what
+// is not there.
 ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree);
 
-// From a graph without self: `state` says which inputs are parameters and buffers, by input index, with dotted names. The
-// other inputs stay arguments.
+// From a graph without self: `state` says which inputs are parameters and buffers, by input index, with
+// dotted names. The other inputs stay arguments.
 struct StateInput {
   size_t input;
   std::string path;
   Tensor tensor;
   script::Role role = script::Role::parameter;
 };
-ScriptModule make_module(std::string_view type_name, const ir::Graph& graph, const std::vector<StateInput>& state, bool training = false);
+ScriptModule make_module(std::string_view type_name, const ir::Graph& graph,
+                         const std::vector<StateInput>& state, bool training = false);
 
 }  // namespace tern::jit

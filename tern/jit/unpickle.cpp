@@ -11,14 +11,22 @@ void Unpickler::bad(std::string_view what) const { failf(ErrorKind::file, "{}: {
 
 tern::Value Unpickler::read(const Pickle& p) {
   switch (p.kind()) {
-    case PickleKind::none: return {};
-    case PickleKind::boolean: return tern::Value(p.as_bool());
-    case PickleKind::integer: return tern::Value(p.as_int());
-    case PickleKind::real: return tern::Value(p.as_double());
-    case PickleKind::string: return tern::Value(p.as_string());
-    case PickleKind::bytes: return tern::Value(io::as_text(p.as_bytes()));
-    case PickleKind::big_integer: bad(fmt::format("the integer {} does not fit 64 bits", p.digits()));
-    default: break;
+    case PickleKind::none:
+      return {};
+    case PickleKind::boolean:
+      return tern::Value(p.as_bool());
+    case PickleKind::integer:
+      return tern::Value(p.as_int());
+    case PickleKind::real:
+      return tern::Value(p.as_double());
+    case PickleKind::string:
+      return tern::Value(p.as_string());
+    case PickleKind::bytes:
+      return tern::Value(io::as_text(p.as_bytes()));
+    case PickleKind::big_integer:
+      bad(fmt::format("the integer {} does not fit 64 bits", p.digits()));
+    default:
+      break;
   }
   auto it = memo_.find(p.id());
   if (it != memo_.end()) return it->second;
@@ -36,23 +44,31 @@ tern::Value Unpickler::make(const Pickle& p) {
       std::vector<tern::Value> items;
       items.reserve(p.size());
       for (size_t i = 0; i < p.size(); ++i) items.push_back(read(p[i]));
-      return p.is(PickleKind::list) ? tern::Value::list(std::move(items)) : tern::Value::tuple(std::move(items));
+      return p.is(PickleKind::list) ? tern::Value::list(std::move(items))
+                                    : tern::Value::tuple(std::move(items));
     }
     case PickleKind::set: {
       std::vector<tern::Value> items;
       for (size_t i = 0; i < p.size(); ++i) items.push_back(read(p[i]));
       return tern::Value::list(std::move(items));
     }
-    case PickleKind::dict: return dict(p);
+    case PickleKind::dict:
+      return dict(p);
     case PickleKind::global: {
       if (p.module() == "torch")
         if (std::optional<DType> d = parse_dtype(p.name())) return tern::Value(*d);
       if (p.module() == "torch" && p.name() == "strided") return tern::Value(0);
-      bad(fmt::format("the file refers to {}.{}, which is not allowed: only tensors, containers and numbers can be loaded", p.module(), p.name()));
+      bad(
+          fmt::format("the file refers to {}.{}, which is not allowed: only tensors, containers and numbers "
+                      "can be loaded",
+                      p.module(), p.name()));
     }
-    case PickleKind::persistent: bad("a storage outside of a tensor: save the tensor instead");
-    case PickleKind::object: return object(p);
-    default: bad("a value of an unknown kind");
+    case PickleKind::persistent:
+      bad("a storage outside of a tensor: save the tensor instead");
+    case PickleKind::object:
+      return object(p);
+    default:
+      bad("a value of an unknown kind");
   }
 }
 
@@ -61,22 +77,27 @@ tern::Value Unpickler::dict(const Pickle& p) {
   std::unordered_map<std::string, size_t> seen;
   for (size_t i = 0; i < p.pair_count(); ++i) {
     tern::Value key = read(p.key(i)), value = read(p.value(i));
-    if (key.is_tensor() || key.is_list() || key.is_dict() || key.is_object()) bad("a dict with a key that is neither a string nor a number");
+    if (key.is_tensor() || key.is_list() || key.is_dict() || key.is_object())
+      bad("a dict with a key that is neither a string nor a number");
     // The last of equal keys wins, at the first one's place.
     auto [at, fresh] = seen.emplace(key.str(), entries.size());
-    if (fresh) entries.emplace_back(std::move(key), std::move(value));
-    else entries[at->second].second = std::move(value);
+    if (fresh)
+      entries.emplace_back(std::move(key), std::move(value));
+    else
+      entries[at->second].second = std::move(value);
   }
   return tern::Value::dict(std::move(entries));
 }
 
 tern::Value Unpickler::object(const Pickle& p) {
   Pickle callable = p.callable();
-  if (!callable.is(PickleKind::global)) bad(fmt::format("a call of {}, which is not allowed", callable.describe()));
+  if (!callable.is(PickleKind::global))
+    bad(fmt::format("a call of {}, which is not allowed", callable.describe()));
   std::string_view module = callable.module(), name = callable.name();
   Pickle args = p.args();
   auto need = [&](size_t n) {
-    if (args.size() < n) bad(fmt::format("{}.{} with {} arguments instead of {}", module, name, args.size(), n));
+    if (args.size() < n)
+      bad(fmt::format("{}.{} with {} arguments instead of {}", module, name, args.size(), n));
   };
   if (module == "torch._utils") {
     if (name == "_rebuild_tensor_v2" || name == "_rebuild_tensor") {
@@ -87,7 +108,8 @@ tern::Value Unpickler::object(const Pickle& p) {
     if (name == "_rebuild_tensor_v3") {
       need(7);
       tern::Value dtype = read(args[6]);
-      return tensor(args[0], args[1], args[2], args[3], args[4].as_bool(), static_cast<DType>(dtype.to_int()));
+      return tensor(args[0], args[1], args[2], args[3], args[4].as_bool(),
+                    static_cast<DType>(dtype.to_int()));
     }
     if (name == "_rebuild_parameter" || name == "_rebuild_parameter_with_state") {
       need(2);
@@ -101,7 +123,8 @@ tern::Value Unpickler::object(const Pickle& p) {
     }
     if (name == "_rebuild_meta_tensor_no_storage") {
       need(4);
-      return tern::Value(make_tensor(dims(args[1]), dims(args[2]), static_cast<DType>(read(args[0]).to_int()), kMeta, true));
+      return tern::Value(
+          make_tensor(dims(args[1]), dims(args[2]), static_cast<DType>(read(args[0]).to_int()), kMeta, true));
     }
     bad(fmt::format("tensors made by torch._utils.{} (sparse, quantized, ...) are not supported", name));
   }
@@ -123,14 +146,19 @@ tern::Value Unpickler::object(const Pickle& p) {
       need(2);
       return read(args[0]);
     }
-    if (name == "build_intlist" || name == "build_doublelist" || name == "build_boollist" || name == "build_tensorlist") {
+    if (name == "build_intlist" || name == "build_doublelist" || name == "build_boollist" ||
+        name == "build_tensorlist") {
       need(1);
       tern::Value v = read(args[0]);
       if (!v.is_list()) bad(fmt::format("{} of something other than a list", name));
-      v.set_element_type(name == "build_intlist" ? ir::Type::integer() : name == "build_doublelist" ? ir::Type::floating() : name == "build_boollist" ? ir::Type::boolean() : ir::Type::tensor());
+      v.set_element_type(name == "build_intlist"      ? ir::Type::integer()
+                         : name == "build_doublelist" ? ir::Type::floating()
+                         : name == "build_boollist"   ? ir::Type::boolean()
+                                                      : ir::Type::tensor());
       return v;
     }
-    if (name == "build_tensor_from_id") bad("tensors by id need a program that is still running: save the module with torch.jit.save");
+    if (name == "build_tensor_from_id")
+      bad("tensors by id need a program that is still running: save the module with torch.jit.save");
   }
   if (module == "torch" && name == "device") {
     need(1);
@@ -148,7 +176,9 @@ tern::Value Unpickler::object(const Pickle& p) {
     need(2);
     return tern::Value(std::complex<double>(args[0].as_double(), args[1].as_double()));
   }
-  if ((module == "builtins" || module == "__builtin__") && (name == "set" || name == "frozenset") && args.size() == 1) return read(args[0]);
+  if ((module == "builtins" || module == "__builtin__") && (name == "set" || name == "frozenset") &&
+      args.size() == 1)
+    return read(args[0]);
   if (module == "torch.nn.parameter" && name == "Parameter") {
     need(1);
     return read(args[0]);
@@ -157,8 +187,10 @@ tern::Value Unpickler::object(const Pickle& p) {
     need(1);
     return tern::Value(args[0].as_string());
   }
-  if (module == "__torch__" || module.starts_with("__torch__.")) return instance(p, std::string(module) + "." + std::string(name));
-  bad(fmt::format("the class {}.{} is not allowed: only tensors, containers and numbers can be loaded", module, name));
+  if (module == "__torch__" || module.starts_with("__torch__."))
+    return instance(p, std::string(module) + "." + std::string(name));
+  bad(fmt::format("the class {}.{} is not allowed: only tensors, containers and numbers can be loaded",
+                  module, name));
 }
 
 tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
@@ -174,7 +206,8 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   tern::Value object = script::Object::make(unit_, *type);
   script::Object& o = *script::Object::of(object);
   if (!state) return object;
-  if (!state->is(PickleKind::dict)) bad(fmt::format("objects of {} with a __setstate__ of their own are not supported", class_name));
+  if (!state->is(PickleKind::dict))
+    bad(fmt::format("objects of {} with a __setstate__ of their own are not supported", class_name));
   for (size_t i = 0; i < state->pair_count(); ++i) {
     Symbol name(state->key(i).as_string());
     tern::Value v = read(state->value(i));
@@ -182,13 +215,15 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
     if (!a) continue;  // what the class does not declare cannot be reached
     if (a->role == script::Role::constant) continue;
     if (!script::is_instance(v, *a->type) && !(a->type->is(ir::TypeKind::float_) && v.is_int()))
-      bad(fmt::format("the attribute '{}' of {} should be {} but the file holds {}", name.view(), class_name, a->type->str(ir::TypeStyle::annotation), v.kind_name()));
+      bad(fmt::format("the attribute '{}' of {} should be {} but the file holds {}", name.view(), class_name,
+                      a->type->str(ir::TypeStyle::annotation), v.kind_name()));
     apply_type(v, *a->type);
     if (v.is_tensor() && a->role == script::Role::parameter) v.tensor().body()->is_parameter = true;
     o.set(name, std::move(v));
   }
   for (const script::Attribute& a : type->attributes)
-    if (a.role != script::Role::constant && !script::is_instance(*o.find(a.name), *a.type) && !(a.type->is(ir::TypeKind::tensor)))
+    if (a.role != script::Role::constant && !script::is_instance(*o.find(a.name), *a.type) &&
+        !(a.type->is(ir::TypeKind::tensor)))
       bad(fmt::format("the attribute '{}' of {} is missing", a.name.view(), class_name));
   return object;
 }
@@ -207,7 +242,9 @@ Dims Unpickler::dims(const Pickle& p) {
 Storage Unpickler::storage(const Pickle& p, DType& dtype) {
   if (!p.is(PickleKind::persistent)) bad("a tensor without a storage");
   Pickle id = p.persistent_id();
-  if (!id.is(PickleKind::tuple) || id.size() < 5 || !id[0].is(PickleKind::string) || id[0].as_string() != "storage") bad("a storage that is not described as PyTorch does");
+  if (!id.is(PickleKind::tuple) || id.size() < 5 || !id[0].is(PickleKind::string) ||
+      id[0].as_string() != "storage")
+    bad("a storage that is not described as PyTorch does");
   Pickle type = id[1];
   if (!type.is(PickleKind::global)) bad("a storage without a type");
   std::string_view name = type.name();
@@ -221,7 +258,8 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
   } else {
     bad(fmt::format("{}.{} is no type of storage", type.module(), name));
   }
-  std::string key(id[2].is(PickleKind::integer) ? std::to_string(id[2].as_int()) : std::string(id[2].as_string()));
+  std::string key(id[2].is(PickleKind::integer) ? std::to_string(id[2].as_int())
+                                                : std::string(id[2].as_string()));
   auto it = by_key_.find(key);
   if (it != by_key_.end()) return it->second.first;
   int64_t count = id[4].as_int();
@@ -233,7 +271,8 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
     s = Storage::empty(bytes, kMeta);
   } else {
     io::Blob blob = storages_(key, bytes);
-    if (blob.bytes.size() < bytes) bad(fmt::format("the storage {} has {} bytes but should have {}", key, blob.bytes.size(), bytes));
+    if (blob.bytes.size() < bytes)
+      bad(fmt::format("the storage {} has {} bytes but should have {}", key, blob.bytes.size(), bytes));
     void* data = const_cast<uint8_t*>(blob.bytes.data());
     if (reinterpret_cast<uintptr_t>(data) % 16 && bytes) {
       s = Storage::allocate(bytes);
@@ -246,7 +285,8 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
   return s;
 }
 
-tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_value, const Pickle& size, const Pickle& stride, bool requires_grad, std::optional<DType> given) {
+tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_value, const Pickle& size,
+                              const Pickle& stride, bool requires_grad, std::optional<DType> given) {
   DType dtype;
   Storage s = storage(storage_id, dtype);
   if (given) dtype = *given;
@@ -260,7 +300,8 @@ tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_val
   for (size_t i = 0; i < sizes.size(); ++i) {
     int64_t n = sizes[i].as_int();
     empty = empty || n == 0;
-    if (n > 0) last += static_cast<unsigned __int128>(n - 1) * static_cast<unsigned __int128>(strides[i].as_int());
+    if (n > 0)
+      last += static_cast<unsigned __int128>(n - 1) * static_cast<unsigned __int128>(strides[i].as_int());
   }
   unsigned __int128 numel = 1;
   for (SymInt n : sizes) {
@@ -268,10 +309,13 @@ tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_val
     if (numel > (static_cast<unsigned __int128>(1) << 62)) bad("a tensor with too many elements");
   }
   unsigned __int128 capacity = s->bytes / static_cast<size_t>(element_size(dtype));
-  if (!empty && last >= capacity) bad(fmt::format("a tensor of size {} reaches beyond its storage of {} bytes", str(sizes), s->bytes));
+  if (!empty && last >= capacity)
+    bad(fmt::format("a tensor of size {} reaches beyond its storage of {} bytes", str(sizes), s->bytes));
   Tensor t;
-  if (s->device.type == DeviceType::meta) t = make_tensor(sizes, strides, dtype, kMeta, true);
-  else t = make_view_of(s, sizes, strides, offset, dtype);
+  if (s->device.type == DeviceType::meta)
+    t = make_tensor(sizes, strides, dtype, kMeta, true);
+  else
+    t = make_view_of(s, sizes, strides, offset, dtype);
   if (requires_grad && (is_floating(dtype) || is_complex(dtype))) t.requires_grad_(true);
   return tern::Value(t);
 }
@@ -292,7 +336,8 @@ void apply_type(const tern::Value& v, const ir::Type& t) {
     box->value = t.element(1);
     for (auto& [k, item] : v.entries()) apply_type(item, *t.element(1));
   } else if (t.is(TypeKind::tuple) && v.is_tuple()) {
-    for (size_t i = 0; i < v.items().size() && i < t.elements().size(); ++i) apply_type(v.items()[i], *t.element(i));
+    for (size_t i = 0; i < v.items().size() && i < t.elements().size(); ++i)
+      apply_type(v.items()[i], *t.element(i));
   }
 }
 

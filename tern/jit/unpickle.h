@@ -1,4 +1,5 @@
-// Pickled values of PyTorch → Values: tensors over shared storages, containers, objects of a Unit. Internal to this room.
+// Pickled values of PyTorch → Values: tensors over shared storages, containers, objects of a Unit. Internal
+// to this room.
 #pragma once
 #include <unordered_map>
 
@@ -23,7 +24,8 @@ class Unpickler {
   tern::Value make(const io::Pickle& p);
   tern::Value object(const io::Pickle& p);
   tern::Value instance(const io::Pickle& p, std::string_view class_name);
-  tern::Value tensor(const io::Pickle& storage, const io::Pickle& offset, const io::Pickle& size, const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype);
+  tern::Value tensor(const io::Pickle& storage, const io::Pickle& offset, const io::Pickle& size,
+                     const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype);
   tern::Value dict(const io::Pickle& p);
   Storage storage(const io::Pickle& p, DType& dtype);
   Dims dims(const io::Pickle& p);

@@ -37,11 +37,11 @@ enum class ExprKind : uint8_t {
   ternary,    // items: value, condition, otherwise
   list,
   tuple,
-  dict,        // items alternate: key, value
-  list_comp,   // items: element, target, iterable, then conditions
-  dict_comp,   // items: key, value, target, iterable, then conditions
-  fstring,     // items: constants and formatted expressions
-  dots,        // ...
+  dict,       // items alternate: key, value
+  list_comp,  // items: element, target, iterable, then conditions
+  dict_comp,  // items: key, value, target, iterable, then conditions
+  fstring,    // items: constants and formatted expressions
+  dots,       // ...
 };
 
 struct Expr;
@@ -60,11 +60,18 @@ enum class StmtKind : uint8_t {
   assign,     // targets = value; more than one target: a = b = value
   annotated,  // targets[0] : annotation [= value]
   augmented,  // targets[0] op= value
-  if_, while_, for_,
-  return_, break_, continue_, pass, del_, global,
-  assert_,    // value, message
-  raise,      // value
-  with,       // targets: contexts; names in `names`
+  if_,
+  while_,
+  for_,
+  return_,
+  break_,
+  continue_,
+  pass,
+  del_,
+  global,
+  assert_,  // value, message
+  raise,    // value
+  with,     // targets: contexts; names in `names`
 };
 
 struct Stmt;

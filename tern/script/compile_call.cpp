@@ -1,5 +1,5 @@
-// Calls: overloads by type with TorchScript's implicit conversions, functions, methods, constructors, and the names the
-// language itself gives a meaning.
+// Calls: overloads by type with TorchScript's implicit conversions, functions, methods, constructors, and the
+// names the language itself gives a meaning.
 #include <algorithm>
 
 #include "tern/base/format.h"
@@ -37,6 +37,10 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
   Sugar s;
   switch (callee.kind) {
     case Sugar::special: {
+      if (callee.text == "__new__") {
+        s.self = simple("prim::CreateObject", {}, callee.owner->type());
+        return s;
+      }
       if (callee.text == "tolist") {
         const Type* type = hint ? hint : Type::list(Type::floating());
         s.self = simple("prim::tolist", {operand(callee.self)}, type);
@@ -50,20 +54,29 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         return s;
       }
       // Their first argument is a type, or they are structural: written by PyTorch with a name of their own.
-      if (callee.text == "prim::unchecked_cast" || callee.text == "prim::annotate") return special(callee.text.substr(6), e, hint);
+      if (callee.text == "prim::unchecked_cast" || callee.text == "prim::annotate")
+        return special(callee.text.substr(6), e, hint);
       Args args = arguments(e);
       if (callee.has_self) args.positional.insert(args.positional.begin(), callee.self);
       s.self = call_builtin(callee.text, std::move(args), e.at);
       return s;
     }
-    case Sugar::function: s.self = call_function(*callee.callee, std::nullopt, arguments(e), e.at); return s;
-    case Sugar::method: s.self = call_function(*callee.callee, callee.self, arguments(e), e.at); return s;
-    case Sugar::class_: s.self = construct(*callee.owner, arguments(e), e.at); return s;
+    case Sugar::function:
+      s.self = call_function(*callee.callee, std::nullopt, arguments(e), e.at);
+      return s;
+    case Sugar::method:
+      s.self = call_function(*callee.callee, callee.self, arguments(e), e.at);
+      return s;
+    case Sugar::class_:
+      s.self = construct(*callee.owner, arguments(e), e.at);
+      return s;
     case Sugar::value:
       if (callee.self.type->is(TypeKind::class_) || callee.self.type->is(TypeKind::interface)) {
         ClassType* c = unit_.find_class(callee.self.type->name());
         Function* f = c ? c->method(c->is_module() ? "forward" : "__call__") : nullptr;
-        if (!f) error(e.at, fmt::format("{} has no {} to call", callee.self.type->name().view(), c && c->is_module() ? "forward" : "__call__"));
+        if (!f)
+          error(e.at, fmt::format("{} has no {} to call", callee.self.type->name().view(),
+                                  c && c->is_module() ? "forward" : "__call__"));
         s.self = call_function(*f, callee.self, arguments(e), e.at);
         return s;
       }
@@ -78,8 +91,10 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         return s;
       }
       error(e.at, fmt::format("the type {} cannot be called", say(callee.type_value)));
-    case Sugar::space: error(e.at, fmt::format("'{}' is not defined", callee.text));
-    default: error(e.at, "this cannot be called");
+    case Sugar::space:
+      error(e.at, fmt::format("'{}' is not defined", callee.text));
+    default:
+      error(e.at, "this cannot be called");
   }
 }
 
@@ -133,10 +148,12 @@ std::optional<Val> Compiler::convert(const Val& v, const Type* type, int lenienc
   if (t->fits(*type)) {
     if (type->is(TypeKind::number) && t->is(TypeKind::bool_) && leniency < 1) return std::nullopt;
     Val out = v;
-    if (t->is(TypeKind::none) || (t->is(TypeKind::any) && v.in.is_value())) out.type = t->is(TypeKind::any) ? t : type;
+    if (t->is(TypeKind::none) || (t->is(TypeKind::any) && v.in.is_value()))
+      out.type = t->is(TypeKind::any) ? t : type;
     return out;
   }
-  if (type->is(TypeKind::optional)) return t->is(TypeKind::optional) ? std::nullopt : convert(v, type->element(), leniency);
+  if (type->is(TypeKind::optional))
+    return t->is(TypeKind::optional) ? std::nullopt : convert(v, type->element(), leniency);
   if (t->is(TypeKind::tuple) && type->is(TypeKind::list)) {
     for (const Type* e : t->elements())
       if (!e->fits(*type->element())) return std::nullopt;
@@ -159,19 +176,25 @@ std::optional<Val> Compiler::convert(const Val& v, const Type* type, int lenienc
     if (type->is(TypeKind::number)) return simple("aten::ScalarImplicit", {v.in}, type);
   }
   if (type->is(TypeKind::float_) && (t->is(TypeKind::int_) || t->is(TypeKind::number))) {
-    if (v.is_constant() && !v.in.constant().scalar().is_symbolic()) return constant(v.in.constant().to_double());
+    if (v.is_constant() && !v.in.constant().scalar().is_symbolic())
+      return constant(v.in.constant().to_double());
     return simple("aten::Float", {v.in}, type);
   }
   if (type->is(TypeKind::int_) && t->is(TypeKind::number)) return simple("aten::Int", {v.in}, type);
-  if (type->is(TypeKind::complex_) && (t->is(TypeKind::int_) || t->is(TypeKind::float_))) return simple("aten::Complex", {v.in}, type);
+  if (type->is(TypeKind::complex_) && (t->is(TypeKind::int_) || t->is(TypeKind::float_)))
+    return simple("aten::Complex", {v.in}, type);
   if (type->is(TypeKind::device) && t->is(TypeKind::string)) return simple("aten::device", {v.in}, type);
-  if (leniency >= 2 && type->is_tensor() && (t->is(TypeKind::int_) || t->is(TypeKind::float_) || t->is(TypeKind::number) || t->is(TypeKind::bool_))) return v;
+  if (leniency >= 2 && type->is_tensor() &&
+      (t->is(TypeKind::int_) || t->is(TypeKind::float_) || t->is(TypeKind::number) || t->is(TypeKind::bool_)))
+    return v;
   return std::nullopt;
 }
 
-std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b, int leniency, int fixed_size) {
+std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b, int leniency,
+                                    int fixed_size) {
   switch (p.kind) {
-    case Pattern::exact: return convert(v, p.type, leniency);
+    case Pattern::exact:
+      return convert(v, p.type, leniency);
     case Pattern::variable: {
       if (const Type* bound = b.find(p.name)) return convert(v, bound, leniency);
       b.items.emplace_back(p.name, plain(v.type));
@@ -202,8 +225,10 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
           element = element ? element : plain(item.type);
         }
         if (out.items.empty() && p.items[0].kind == Pattern::variable && !b.find(p.items[0].name))
-          b.items.emplace_back(p.items[0].name, v.type->is(TypeKind::list) ? v.type->element() : Type::tensor());
-        out.type = Type::list(p.items[0].kind == Pattern::exact || !element ? instantiate(p.items[0], b) : element);
+          b.items.emplace_back(p.items[0].name,
+                               v.type->is(TypeKind::list) ? v.type->element() : Type::tensor());
+        out.type =
+            Type::list(p.items[0].kind == Pattern::exact || !element ? instantiate(p.items[0], b) : element);
         return out;
       }
       if (v.type->is(TypeKind::any)) return v;
@@ -211,8 +236,10 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
         const Pattern& inner = p.items[0];
         if (inner.kind == Pattern::variable) {
           const Type* bound = b.find(inner.name);
-          if (!bound) b.items.emplace_back(inner.name, plain(v.type->element()));
-          else if (!v.type->element()->fits(*bound)) return std::nullopt;
+          if (!bound)
+            b.items.emplace_back(inner.name, plain(v.type->element()));
+          else if (!v.type->element()->fits(*bound))
+            return std::nullopt;
           return v;
         }
         if (inner.kind == Pattern::exact) {
@@ -220,13 +247,16 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
           return ok ? std::optional<Val>(v) : std::nullopt;
         }
         if (inner.kind == Pattern::optional && inner.items[0].kind == Pattern::exact) {
-          const Type* e = v.type->element()->is(TypeKind::optional) ? v.type->element()->element() : v.type->element();
+          const Type* e =
+              v.type->element()->is(TypeKind::optional) ? v.type->element()->element() : v.type->element();
           return e->fits(*inner.items[0].type) ? std::optional<Val>(v) : std::nullopt;
         }
-        if (inner.kind == Pattern::tuple && v.type->element()->is(TypeKind::tuple) && v.type->element()->elements().size() == inner.items.size()) {
+        if (inner.kind == Pattern::tuple && v.type->element()->is(TypeKind::tuple) &&
+            v.type->element()->elements().size() == inner.items.size()) {
           for (size_t i = 0; i < inner.items.size(); ++i) {
             const Type* e = v.type->element()->element(i);
-            if (inner.items[i].kind == Pattern::variable && !b.find(inner.items[i].name)) b.items.emplace_back(inner.items[i].name, plain(e));
+            if (inner.items[i].kind == Pattern::variable && !b.find(inner.items[i].name))
+              b.items.emplace_back(inner.items[i].name, plain(e));
           }
           return v;
         }
@@ -264,17 +294,23 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
           continue;
         }
         const Type* bound = b.find(inner.name);
-        if (!bound) b.items.emplace_back(inner.name, plain(e));
-        else if (!e->fits(*bound)) return std::nullopt;
+        if (!bound)
+          b.items.emplace_back(inner.name, plain(e));
+        else if (!e->fits(*bound))
+          return std::nullopt;
       }
       return v;
     }
-    case Pattern::tuple: return v.type->is(TypeKind::tuple) && v.type->elements().size() == p.items.size() ? std::optional<Val>(v) : std::nullopt;
+    case Pattern::tuple:
+      return v.type->is(TypeKind::tuple) && v.type->elements().size() == p.items.size()
+                 ? std::optional<Val>(v)
+                 : std::nullopt;
   }
   return std::nullopt;
 }
 
-std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Args& args, int leniency, Bindings& bindings, std::string* why) {
+std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Args& args, int leniency,
+                                                   Bindings& bindings, std::string* why) {
   auto refuse = [&](std::string text) {
     if (why) *why = std::move(text);
     return std::nullopt;
@@ -292,9 +328,12 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     } else {
       // The last positional list takes the rest: x.view(2, 3), x.permute(0, 2, 1).
       size_t last = positions - 1;
-      bool list_of_ints = positions && s.op && s.args[last].type.kind == Pattern::list && s.args[last].type.items[0].kind == Pattern::exact &&
+      bool list_of_ints = positions && s.op && s.args[last].type.kind == Pattern::list &&
+                          s.args[last].type.items[0].kind == Pattern::exact &&
                           s.args[last].type.items[0].type->is(TypeKind::int_);
-      if (!list_of_ints) return refuse(fmt::format("takes {} positional arguments but {} were given", positions, args.positional.size()));
+      if (!list_of_ints)
+        return refuse(fmt::format("takes {} positional arguments but {} were given", positions,
+                                  args.positional.size()));
       if (tail.kind == Val::plain) {
         tail.kind = Val::list;
         tail.items.push_back(*slots[last]);
@@ -308,8 +347,9 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
   Val single;
   if (s.op && positions && args.positional.size() == positions && tail.kind == Val::plain) {
     const SigArg& a = s.args[positions - 1];
-    if (a.type.kind == Pattern::list && !a.fixed_size && a.type.items[0].kind == Pattern::exact && a.type.items[0].type->is(TypeKind::int_) &&
-        slots[positions - 1]->kind == Val::plain && slots[positions - 1]->type->is(TypeKind::int_)) {
+    if (a.type.kind == Pattern::list && !a.fixed_size && a.type.items[0].kind == Pattern::exact &&
+        a.type.items[0].type->is(TypeKind::int_) && slots[positions - 1]->kind == Val::plain &&
+        slots[positions - 1]->type->is(TypeKind::int_)) {
       single.kind = Val::list;
       single.items.push_back(*slots[positions - 1]);
       single.type = Type::list(Type::integer());
@@ -319,7 +359,9 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
   for (auto& [name, v] : args.keywords) {
     size_t at = s.args.size();
     for (size_t i = 0; i < s.args.size(); ++i)
-      if (s.args[i].name == name || (name.view() == "input" && s.args[i].name.view() == "self") || (name.view() == "axis" && s.args[i].name.view() == "dim")) at = i;
+      if (s.args[i].name == name || (name.view() == "input" && s.args[i].name.view() == "self") ||
+          (name.view() == "axis" && s.args[i].name.view() == "dim"))
+        at = i;
     if (at == s.args.size()) return refuse(fmt::format("unknown keyword argument '{}'", name.view()));
     if (slots[at]) return refuse(fmt::format("argument '{}' is given twice", name.view()));
     slots[at] = &v;
@@ -328,13 +370,18 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
   for (size_t i = 0; i < s.args.size(); ++i) {
     const SigArg& a = s.args[i];
     if (!slots[i]) {
-      if (a.default_value) inputs.push_back(In(*a.default_value));
-      else if (a.type.kind == Pattern::optional) inputs.push_back(In());
-      else return refuse(fmt::format("argument '{}' is missing", a.name.view()));
+      if (a.default_value)
+        inputs.push_back(In(*a.default_value));
+      else if (a.type.kind == Pattern::optional)
+        inputs.push_back(In());
+      else
+        return refuse(fmt::format("argument '{}' is missing", a.name.view()));
       continue;
     }
     std::optional<Val> c = coerce(*slots[i], a.type, bindings, leniency, a.fixed_size);
-    if (!c) return refuse(fmt::format("expected a value of type {} for argument '{}' but found {}", script::str(a.type), a.name.view(), say(slots[i]->type)));
+    if (!c)
+      return refuse(fmt::format("expected a value of type {} for argument '{}' but found {}",
+                                script::str(a.type), a.name.view(), say(slots[i]->type)));
     if (c->kind == Val::list && s.op) {
       std::vector<In> items;
       for (const Val& item : c->items) items.push_back(operand(item));
@@ -347,7 +394,8 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
   return inputs;
 }
 
-std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& args, uint32_t at, std::string* why) {
+std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& args, uint32_t at,
+                                         std::string* why) {
   Symbol symbol(name.substr(0, name.find('.')));
   const std::vector<Signature>& all = signatures(symbol);
   at_ = at;
@@ -417,7 +465,8 @@ Val Compiler::unknown_operator(const std::string& name, Args args, uint32_t at) 
 Val Compiler::to_type(Val v, const Type* type, uint32_t at, std::string_view what) {
   if (v.kind == Val::plain && v.type->is(TypeKind::any)) {
     // The operator it comes from is not known: what the annotation says is believed.
-    if (v.in.is_value() && v.in.value()->node() && v.in.value()->type()->is(TypeKind::any) && v.in.value()->node()->num_outputs() == 1)
+    if (v.in.is_value() && v.in.value()->node() && v.in.value()->type()->is(TypeKind::any) &&
+        v.in.value()->node()->num_outputs() == 1)
       v.in.value()->set_type(type);
     v.type = type;
     return v;
@@ -450,23 +499,27 @@ Val Compiler::call_function(Function& f, std::optional<Val> self, Args args, uin
   }
   std::vector<const Val*> slots(wanted.size(), nullptr);
   if (args.positional.size() + first > wanted.size())
-    error(at, fmt::format("{} takes {} arguments but {} were given: {}", f.qualified().view(), wanted.size() - first, args.positional.size(), f.signature()));
+    error(at, fmt::format("{} takes {} arguments but {} were given: {}", f.qualified().view(),
+                          wanted.size() - first, args.positional.size(), f.signature()));
   for (size_t i = 0; i < args.positional.size(); ++i) slots[first + i] = &args.positional[i];
   for (auto& [k, v] : args.keywords) {
     size_t found = wanted.size();
     for (size_t i = first; i < wanted.size(); ++i)
       if (wanted[i].name == k) found = i;
-    if (found == wanted.size()) error(at, fmt::format("{} has no argument '{}': {}", f.qualified().view(), k.view(), f.signature()));
+    if (found == wanted.size())
+      error(at, fmt::format("{} has no argument '{}': {}", f.qualified().view(), k.view(), f.signature()));
     if (slots[found]) error(at, fmt::format("argument '{}' is given twice", k.view()));
     slots[found] = &v;
   }
   for (size_t i = first; i < wanted.size(); ++i) {
     if (!slots[i]) {
-      if (!wanted[i].default_value) error(at, fmt::format("argument '{}' is missing: {}", wanted[i].name.view(), f.signature()));
+      if (!wanted[i].default_value)
+        error(at, fmt::format("argument '{}' is missing: {}", wanted[i].name.view(), f.signature()));
       inputs.push_back(In(*wanted[i].default_value));
       continue;
     }
-    Val v = to_type(*slots[i], wanted[i].type, at, fmt::format("argument '{}' of {}", wanted[i].name.view(), f.qualified().view()));
+    Val v = to_type(*slots[i], wanted[i].type, at,
+                    fmt::format("argument '{}' of {}", wanted[i].name.view(), f.qualified().view()));
     inputs.push_back(materialise(std::move(v), wanted[i].type).in);
   }
   at_ = at;
@@ -482,7 +535,9 @@ Val Compiler::construct(ClassType& type, Args args, uint32_t at) {
     v.kind = Val::tuple;
     v.type = type.type();
     std::vector<std::optional<Val>> slots(type.attributes.size());
-    if (args.positional.size() > slots.size()) error(at, fmt::format("{} has {} fields but {} values were given", type.name.view(), slots.size(), args.positional.size()));
+    if (args.positional.size() > slots.size())
+      error(at, fmt::format("{} has {} fields but {} values were given", type.name.view(), slots.size(),
+                            args.positional.size()));
     for (size_t i = 0; i < args.positional.size(); ++i) slots[i] = args.positional[i];
     for (auto& [k, x] : args.keywords) {
       size_t i = 0;
@@ -494,13 +549,16 @@ Val Compiler::construct(ClassType& type, Args args, uint32_t at) {
     for (size_t i = 0; i < slots.size(); ++i) {
       const Attribute& a = type.attributes[i];
       if (!slots[i] && a.role == Role::constant) slots[i] = constant(a.value);
-      if (!slots[i]) error(at, fmt::format("the field '{}' of {} is missing", a.name.view(), type.name.view()));
-      inputs.push_back(materialise(to_type(*slots[i], a.type, at, fmt::format("field '{}'", a.name.view())), a.type).in);
+      if (!slots[i])
+        error(at, fmt::format("the field '{}' of {} is missing", a.name.view(), type.name.view()));
+      inputs.push_back(
+          materialise(to_type(*slots[i], a.type, at, fmt::format("field '{}'", a.name.view())), a.type).in);
     }
     at_ = at;
     return simple("prim::TupleConstruct", std::move(inputs), type.type());
   }
-  if (type.kind == ClassKind::module) error(at, fmt::format("modules cannot be made in scripts: {} is one", type.name.view()));
+  if (type.kind == ClassKind::module)
+    error(at, fmt::format("modules cannot be made in scripts: {} is one", type.name.view()));
   if (type.kind != ClassKind::plain) error(at, fmt::format("objects of {} cannot be made", type.name.view()));
   Function* init = type.method("__init__");
   if (init) unit_.compile(*init);
@@ -516,7 +574,9 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
   Sugar s;
   size_t count = e.items.size() - 1;
   auto need = [&](size_t low, size_t high) {
-    if (count < low || count > high) error(e.at, fmt::format("{} takes {} arguments but {} were given", name, low == high ? std::to_string(low) : fmt::format("{} to {}", low, high), count));
+    if (count < low || count > high)
+      error(e.at, fmt::format("{} takes {} arguments but {} were given", name,
+                              low == high ? std::to_string(low) : fmt::format("{} to {}", low, high), count));
   };
   auto arg = [&](size_t i) -> const Expr& { return *e.items[i + 1]; };
   if (name == "annotate" || name == "unchecked_cast" || name == "cast") {
@@ -568,9 +628,12 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
   if (name == "range" || name == "enumerate" || name == "zip" || name == "reversed") {
     s.kind = Sugar::iterable;
     s.text = name;
-    if (name == "range") need(1, 3);
-    else if (name == "enumerate") need(1, 2);
-    else if (name == "reversed") need(1, 1);
+    if (name == "range")
+      need(1, 3);
+    else if (name == "enumerate")
+      need(1, 2);
+    else if (name == "reversed")
+      need(1, 1);
     for (size_t i = 0; i < count; ++i) {
       const Expr& a = arg(i);
       if (a.kind == ExprKind::keyword) {
@@ -610,11 +673,13 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
   if (name == "list") {
     need(0, 1);
     if (count == 0) {
-      s.self = simple("prim::ListConstruct", {}, hint && hint->is(TypeKind::list) ? hint : Type::list(Type::tensor()));
+      s.self = simple("prim::ListConstruct", {},
+                      hint && hint->is(TypeKind::list) ? hint : Type::list(Type::tensor()));
       return s;
     }
     Sugar over = sugar(arg(0));
-    if (over.kind == Sugar::value && (over.self.type->is(TypeKind::list) || over.self.type->is(TypeKind::string))) {
+    if (over.kind == Sugar::value &&
+        (over.self.type->is(TypeKind::list) || over.self.type->is(TypeKind::string))) {
       Args args;
       args.positional.push_back(materialise(over.self));
       s.self = call_builtin("aten::list", std::move(args), e.at);
@@ -659,7 +724,8 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
   }
   if (name == "dict") {
     if (count == 0) {
-      s.self = simple("prim::DictConstruct", {}, hint && hint->is(TypeKind::dict) ? hint : Type::dict(Type::string(), Type::tensor()));
+      s.self = simple("prim::DictConstruct", {},
+                      hint && hint->is(TypeKind::dict) ? hint : Type::dict(Type::string(), Type::tensor()));
       return s;
     }
     Args args = arguments(e);
@@ -714,17 +780,32 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     s.self = call_builtin("aten::len", std::move(args), e.at);
     return s;
   }
-  static const std::unordered_map<std::string, std::string> builtins = {
-      {"int", "aten::Int"}, {"float", "aten::Float"}, {"bool", "aten::Bool"}, {"complex", "aten::Complex"}, {"str", "aten::str"}, {"min", "prim::min"},
-      {"max", "prim::max"}, {"abs", "prim::abs"}, {"sum", "aten::sum"}, {"sorted", "aten::sorted"}, {"round", "aten::round"}, {"ord", "aten::ord"},
-      {"chr", "aten::chr"}, {"any", "aten::any"}, {"all", "aten::all"}, {"divmod", "aten::divmod"}, {"pow", "aten::pow"}, {"device", "aten::device"},
-      {"rangelist", "prim::rangelist"}};
+  static const std::unordered_map<std::string, std::string> builtins = {{"int", "aten::Int"},
+                                                                        {"float", "aten::Float"},
+                                                                        {"bool", "aten::Bool"},
+                                                                        {"complex", "aten::Complex"},
+                                                                        {"str", "aten::str"},
+                                                                        {"min", "prim::min"},
+                                                                        {"max", "prim::max"},
+                                                                        {"abs", "prim::abs"},
+                                                                        {"sum", "aten::sum"},
+                                                                        {"sorted", "aten::sorted"},
+                                                                        {"round", "aten::round"},
+                                                                        {"ord", "aten::ord"},
+                                                                        {"chr", "aten::chr"},
+                                                                        {"any", "aten::any"},
+                                                                        {"all", "aten::all"},
+                                                                        {"divmod", "aten::divmod"},
+                                                                        {"pow", "aten::pow"},
+                                                                        {"device", "aten::device"},
+                                                                        {"rangelist", "prim::rangelist"}};
   auto it = builtins.find(name);
   if (it == builtins.end()) error(e.at, fmt::format("'{}' is not part of TorchScript", name));
   Args args = arguments(e);
   for (Val& v : args.positional)
     if (v.kind != Val::plain) v = materialise(v);
-  if (name == "device" && args.positional.size() == 1 && args.positional[0].is_constant() && args.keywords.empty() && args.positional[0].in.constant().is_string()) {
+  if (name == "device" && args.positional.size() == 1 && args.positional[0].is_constant() &&
+      args.keywords.empty() && args.positional[0].in.constant().is_string()) {
     std::optional<Device> d = Device::parse(args.positional[0].in.constant().string());
     if (!d) error(e.at, fmt::format("'{}' names no device", args.positional[0].in.constant().string()));
     s.self = constant(*d);
@@ -734,15 +815,32 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     const tern::Value& c = args.positional[0].in.constant();
     if (name == "float" && c.is_string()) {
       const std::string& text = c.string();
-      if (text == "inf" || text == "+inf" || text == "Infinity") { s.self = constant(double(__builtin_inf())); return s; }
-      if (text == "-inf" || text == "-Infinity") { s.self = constant(-double(__builtin_inf())); return s; }
-      if (text == "nan") { s.self = constant(double(__builtin_nan(""))); return s; }
+      if (text == "inf" || text == "+inf" || text == "Infinity") {
+        s.self = constant(double(__builtin_inf()));
+        return s;
+      }
+      if (text == "-inf" || text == "-Infinity") {
+        s.self = constant(-double(__builtin_inf()));
+        return s;
+      }
+      if (text == "nan") {
+        s.self = constant(double(__builtin_nan("")));
+        return s;
+      }
     }
-    if (name == "float" && args.positional[0].type->is(TypeKind::float_)) { s.self = args.positional[0]; return s; }
-    if (name == "int" && args.positional[0].type->is(TypeKind::int_)) { s.self = args.positional[0]; return s; }
+    if (name == "float" && args.positional[0].type->is(TypeKind::float_)) {
+      s.self = args.positional[0];
+      return s;
+    }
+    if (name == "int" && args.positional[0].type->is(TypeKind::int_)) {
+      s.self = args.positional[0];
+      return s;
+    }
   }
-  if (args.positional.size() == 1 && ((name == "bool" && args.positional[0].type->is(TypeKind::bool_)) || (name == "int" && args.positional[0].type->is(TypeKind::int_)) ||
-                                      (name == "float" && args.positional[0].type->is(TypeKind::float_)) || (name == "str" && args.positional[0].type->is(TypeKind::string)))) {
+  if (args.positional.size() == 1 && ((name == "bool" && args.positional[0].type->is(TypeKind::bool_)) ||
+                                      (name == "int" && args.positional[0].type->is(TypeKind::int_)) ||
+                                      (name == "float" && args.positional[0].type->is(TypeKind::float_)) ||
+                                      (name == "str" && args.positional[0].type->is(TypeKind::string)))) {
     s.self = args.positional[0];
     return s;
   }
@@ -772,8 +870,8 @@ Sugar Compiler::iterable(Sugar s, uint32_t at) {
     v = call_builtin("aten::keys", std::move(args), at);
   }
   if (v.kind == Val::list) v = materialise(v);
-  bool fine = v.type->is(TypeKind::list) || v.type->is(TypeKind::tuple) || v.type->is_tensor() || v.type->is(TypeKind::string) || v.type->is(TypeKind::class_) ||
-              v.type->is(TypeKind::any);
+  bool fine = v.type->is(TypeKind::list) || v.type->is(TypeKind::tuple) || v.type->is_tensor() ||
+              v.type->is(TypeKind::string) || v.type->is(TypeKind::class_) || v.type->is(TypeKind::any);
   if (!fine) error(at, fmt::format("a value of type {} cannot be iterated over", say(v.type)));
   out.self = std::move(v);
   return out;
@@ -789,14 +887,16 @@ Val Compiler::length(const Sugar& over, uint32_t at) {
   if (over.text == "range") {
     if (over.items.size() == 1) return over.items[0].self;
     Val step = over.items.size() == 3 ? over.items[2].self : constant(1);
-    return simple("aten::__range_length", {operand(over.items[0].self), operand(over.items[1].self), operand(step)}, Type::integer());
+    return simple("aten::__range_length",
+                  {operand(over.items[0].self), operand(over.items[1].self), operand(step)}, Type::integer());
   }
   if (over.text == "zip") {
     if (over.items.empty()) error(at, "zip() needs something to iterate over");
     std::vector<Val> lengths;
     for (const Sugar& i : over.items) lengths.push_back(length(i, at));
     Val least = lengths[0];
-    for (size_t i = 1; i < lengths.size(); ++i) least = simple("prim::min", {operand(least), operand(lengths[i])}, Type::integer());
+    for (size_t i = 1; i < lengths.size(); ++i)
+      least = simple("prim::min", {operand(least), operand(lengths[i])}, Type::integer());
     return least;
   }
   return length(over.items[0], at);
@@ -812,7 +912,8 @@ Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
         return s;
       }
       Val step = over.items.size() == 3 ? over.items[2].self : constant(1);
-      s.self = simple("aten::__derive_index", {operand(index), operand(over.items[0].self), operand(step)}, Type::integer());
+      s.self = simple("aten::__derive_index", {operand(index), operand(over.items[0].self), operand(step)},
+                      Type::integer());
       return s;
     }
     if (over.text == "reversed") {
@@ -824,7 +925,8 @@ Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
     s.self.kind = Val::tuple;
     if (over.text == "enumerate") {
       Val i = index;
-      if (over.items.size() == 2) i = simple("aten::add", {operand(index), operand(over.items[1].self)}, Type::integer());
+      if (over.items.size() == 2)
+        i = simple("aten::add", {operand(index), operand(over.items[1].self)}, Type::integer());
       s.self.items.push_back(i);
       s.self.items.push_back(as_value(element(over.items[0], index, at), at));
     } else {
@@ -848,7 +950,8 @@ Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
   return s;
 }
 
-// The elements where there is a fixed number of them: tuples, containers of modules, and enumerate or zip over such.
+// The elements where there is a fixed number of them: tuples, containers of modules, and enumerate or zip
+// over such.
 std::optional<std::vector<Sugar>> Compiler::static_items(const Sugar& over, uint32_t at) {
   std::vector<Sugar> out;
   if (over.kind == Sugar::iterable) {
@@ -883,7 +986,8 @@ std::optional<std::vector<Sugar>> Compiler::static_items(const Sugar& over, uint
       if (over.text == "enumerate") s.self.items.push_back(constant(start + static_cast<int64_t>(k)));
       for (size_t i = 0; i < sources; ++i) {
         bool fixed = !parts[i].empty();
-        s.self.items.push_back(as_value(fixed ? parts[i][k] : element(over.items[i], constant(static_cast<int64_t>(k)), at), at));
+        s.self.items.push_back(as_value(
+            fixed ? parts[i][k] : element(over.items[i], constant(static_cast<int64_t>(k)), at), at));
       }
       std::vector<const Type*> types;
       for (const Val& v : s.self.items) types.push_back(v.type);

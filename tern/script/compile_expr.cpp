@@ -1,4 +1,5 @@
-// Expressions: names, attributes, operators, displays, subscripts, conditions with what they tell about types.
+// Expressions: names, attributes, operators, displays, subscripts, conditions with what they tell about
+// types.
 #include <algorithm>
 #include <cmath>
 
@@ -12,17 +13,53 @@ namespace {
 std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
 
 // Names of the language that are called like functions.
-constexpr std::string_view specials[] = {"len",      "range",     "print",    "int",       "float",  "bool",       "str",      "complex",
-                                         "list",     "dict",      "tuple",    "isinstance", "hasattr", "getattr",  "annotate", "uninitialized",
-                                         "unchecked_cast", "enumerate", "zip", "reversed", "min",    "max",        "abs",      "sum",
-                                         "sorted",   "round",     "ord",      "chr",       "any",    "all",        "divmod",   "pow",
-                                         "super",    "type",      "cast",     "rangelist", "device", "slice",      "id",       "hash"};
+constexpr std::string_view specials[] = {"len",
+                                         "range",
+                                         "print",
+                                         "int",
+                                         "float",
+                                         "bool",
+                                         "str",
+                                         "complex",
+                                         "list",
+                                         "dict",
+                                         "tuple",
+                                         "isinstance",
+                                         "hasattr",
+                                         "getattr",
+                                         "annotate",
+                                         "uninitialized",
+                                         "unchecked_cast",
+                                         "enumerate",
+                                         "zip",
+                                         "reversed",
+                                         "min",
+                                         "max",
+                                         "abs",
+                                         "sum",
+                                         "sorted",
+                                         "round",
+                                         "ord",
+                                         "chr",
+                                         "any",
+                                         "all",
+                                         "divmod",
+                                         "pow",
+                                         "super",
+                                         "type",
+                                         "cast",
+                                         "rangelist",
+                                         "device",
+                                         "slice",
+                                         "id",
+                                         "hash"};
 
 }  // namespace
 
 // ---- nodes ----
 
-ir::Node& Compiler::make(Symbol kind, std::vector<In> inputs, std::vector<const Type*> types, std::string_view name) {
+ir::Node& Compiler::make(Symbol kind, std::vector<In> inputs, std::vector<const Type*> types,
+                         std::string_view name) {
   ir::Node& n = graph_->make(kind, inputs, types, name);
   mark(n);
   return n;
@@ -77,11 +114,13 @@ Val Compiler::materialise(Val v, const Type* hint) {
     std::vector<const Type*> types;
     bool constants = true;
     const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
-    if (wanted && (!wanted->is(TypeKind::tuple) || wanted->elements().size() != v.items.size())) wanted = nullptr;
+    if (wanted && (!wanted->is(TypeKind::tuple) || wanted->elements().size() != v.items.size()))
+      wanted = nullptr;
     for (size_t i = 0; i < v.items.size(); ++i) {
       Val item = materialise(v.items[i], wanted ? wanted->element(i) : nullptr);
-      constants = constants && item.is_constant() && !item.in.constant().is_list() && !item.in.constant().is_dict() &&
-                  !item.in.constant().is_tensor() && !item.type->is(TypeKind::function);
+      constants = constants && item.is_constant() && !item.in.constant().is_list() &&
+                  !item.in.constant().is_dict() && !item.in.constant().is_tensor() &&
+                  !item.type->is(TypeKind::function);
       inputs.push_back(item.in);
       types.push_back(wanted && item.type->is(TypeKind::none) ? wanted->element(i) : item.type);
     }
@@ -157,7 +196,8 @@ Val Compiler::value(const Expr& e, const Type* hint) { return as_value(sugar(e, 
 
 Val Compiler::as_value(Sugar s, uint32_t at) {
   switch (s.kind) {
-    case Sugar::value: return std::move(s.self);
+    case Sugar::value:
+      return std::move(s.self);
     case Sugar::iterable: {
       if (s.text == "range") {
         std::vector<In> in;
@@ -166,13 +206,22 @@ Val Compiler::as_value(Sugar s, uint32_t at) {
       }
       error(at, fmt::format("{} can be iterated over but is not a value", s.text));
     }
-    case Sugar::space: error(at, fmt::format("'{}' is a namespace, not a value", s.text));
-    case Sugar::type: error(at, fmt::format("{} is a type, not a value", say(s.type_value)));
-    case Sugar::function: error(at, fmt::format("the function {} can be called but is not a value", s.callee->qualified().view()));
-    case Sugar::class_: error(at, fmt::format("the class {} can be called but is not a value", s.owner->name.view()));
-    case Sugar::builtin: error(at, fmt::format("the builtin {} can be called but is not a value", s.text));
-    case Sugar::method: error(at, fmt::format("the method {} can be called but is not a value: add ()", s.callee->qualified().view()));
-    case Sugar::special: error(at, fmt::format("'{}' can be called but is not a value", s.text));
+    case Sugar::space:
+      error(at, fmt::format("'{}' is a namespace, not a value", s.text));
+    case Sugar::type:
+      error(at, fmt::format("{} is a type, not a value", say(s.type_value)));
+    case Sugar::function:
+      error(at,
+            fmt::format("the function {} can be called but is not a value", s.callee->qualified().view()));
+    case Sugar::class_:
+      error(at, fmt::format("the class {} can be called but is not a value", s.owner->name.view()));
+    case Sugar::builtin:
+      error(at, fmt::format("the builtin {} can be called but is not a value", s.text));
+    case Sugar::method:
+      error(at, fmt::format("the method {} can be called but is not a value: add ()",
+                            s.callee->qualified().view()));
+    case Sugar::special:
+      error(at, fmt::format("'{}' can be called but is not a value", s.text));
   }
   error(at, "not a value");
 }
@@ -191,13 +240,16 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
     return s;
   };
   switch (e.kind) {
-    case ExprKind::constant: return plain_value(constant(e.value));
-    case ExprKind::name: return name(e);
+    case ExprKind::constant:
+      return plain_value(constant(e.value));
+    case ExprKind::name:
+      return name(e);
     case ExprKind::attribute: {
       Sugar base = sugar(*e.items[0]);
       return attribute(base, e.text, e.at);
     }
-    case ExprKind::call: return call(e, hint);
+    case ExprKind::call:
+      return call(e, hint);
     case ExprKind::subscript: {
       Sugar base = sugar(*e.items[0]);
       if (base.kind == Sugar::type || base.kind == Sugar::special) {
@@ -209,14 +261,18 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
       if (base.kind == Sugar::value) return plain_value(subscript_value(std::move(base.self), e));
       return plain_value(subscript(e));
     }
-    case ExprKind::unary: return plain_value(unary(e));
+    case ExprKind::unary:
+      return plain_value(unary(e));
     case ExprKind::binary: {
-      if (e.text == "and" || e.text == "or" || e.text == "is" || e.text == "is not") return plain_value(condition(e).value);
+      if (e.text == "and" || e.text == "or" || e.text == "is" || e.text == "is not")
+        return plain_value(condition(e).value);
       Val a = value(*e.items[0]), b = value(*e.items[1]);
       return plain_value(binary(e.text, std::move(a), std::move(b), e.at));
     }
-    case ExprKind::ternary: return plain_value(ternary(e, hint));
-    case ExprKind::list: return plain_value(list_display(e, hint));
+    case ExprKind::ternary:
+      return plain_value(ternary(e, hint));
+    case ExprKind::list:
+      return plain_value(list_display(e, hint));
     case ExprKind::tuple: {
       Val v;
       v.kind = Val::tuple;
@@ -235,19 +291,26 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
           }
           continue;
         }
-        const Type* h = wanted && wanted->is(TypeKind::tuple) && wanted->elements().size() == e.items.size() ? wanted->element(i) : nullptr;
+        const Type* h = wanted && wanted->is(TypeKind::tuple) && wanted->elements().size() == e.items.size()
+                            ? wanted->element(i)
+                            : nullptr;
         v.items.push_back(value(item, h));
         types.push_back(v.items.back().type);
       }
       v.type = Type::tuple(types);
       return plain_value(std::move(v));
     }
-    case ExprKind::dict: return plain_value(dict_display(e, hint));
+    case ExprKind::dict:
+      return plain_value(dict_display(e, hint));
     case ExprKind::list_comp:
-    case ExprKind::dict_comp: return plain_value(comprehension(e, hint));
-    case ExprKind::fstring: return plain_value(fstring(e));
-    case ExprKind::dots: error(e.at, "'...' stands in a subscript only");
-    default: error(e.at, "an expression that cannot stand here");
+    case ExprKind::dict_comp:
+      return plain_value(comprehension(e, hint));
+    case ExprKind::fstring:
+      return plain_value(fstring(e));
+    case ExprKind::dots:
+      error(e.at, "'...' stands in a subscript only");
+    default:
+      error(e.at, "an expression that cannot stand here");
   }
 }
 
@@ -270,7 +333,8 @@ Sugar Compiler::name(const Expr& e) {
     return s;
   }
   for (Frame* f = frame_; f; f = f->parent)
-    if (auto it = f->undefined.find(n); it != f->undefined.end()) error(e.at, fmt::format("{} is not defined here: {}", n, it->second));
+    if (auto it = f->undefined.find(n); it != f->undefined.end())
+      error(e.at, fmt::format("{} is not defined here: {}", n, it->second));
   Symbol qualified(qualifier_.empty() ? n : qualifier_ + "." + n);
   if (Function* f = unit_.find_function(qualified)) {
     s.kind = Sugar::function;
@@ -282,7 +346,8 @@ Sugar Compiler::name(const Expr& e) {
     s.owner = c;
     return s;
   }
-  if (n == "torch" || n == "ops" || n == "math" || n == "nn" || n == "F" || n == "typing" || n == "__torch__" || n == "CONSTANTS" || n == "jit") {
+  if (n == "torch" || n == "ops" || n == "math" || n == "nn" || n == "F" || n == "typing" ||
+      n == "__torch__" || n == "CONSTANTS" || n == "jit") {
     s.kind = Sugar::space;
     s.text = n == "nn" ? "torch.nn" : n == "F" ? "torch.nn.functional" : n == "jit" ? "torch.jit" : n;
     return s;
@@ -301,12 +366,18 @@ Sugar Compiler::name(const Expr& e) {
       s.text = n;
       return s;
     }
-  static constexpr std::string_view types[] = {"Tensor", "List", "Dict", "Tuple", "Optional", "Union", "Final", "Any", "Future", "NoneType", "Device", "number", "Callable"};
+  static constexpr std::string_view types[] = {"Tensor", "List",   "Dict",    "Tuple",  "Optional",
+                                               "Union",  "Final",  "Any",     "Future", "NoneType",
+                                               "Device", "number", "Callable"};
   for (std::string_view t : types)
     if (t == n) {
       s.kind = Sugar::type;
       s.text = n;
-      s.type_value = n == "Tensor" ? Type::tensor() : n == "NoneType" ? Type::none() : n == "Device" ? Type::device_type() : n == "number" ? Type::number() : Type::any();
+      s.type_value = n == "Tensor"     ? Type::tensor()
+                     : n == "NoneType" ? Type::none()
+                     : n == "Device"   ? Type::device_type()
+                     : n == "number"   ? Type::number()
+                                       : Type::any();
       return s;
     }
   error(e.at, fmt::format("undefined value {}", n));
@@ -314,9 +385,18 @@ Sugar Compiler::name(const Expr& e) {
 
 Sugar Compiler::attribute(const Sugar& s, const std::string& n, uint32_t at) {
   switch (s.kind) {
-    case Sugar::value: return value_attribute(s.self, n, at);
-    case Sugar::space: return space_attribute(s.text, n, at);
+    case Sugar::value:
+      return value_attribute(s.self, n, at);
+    case Sugar::space:
+      return space_attribute(s.text, n, at);
     case Sugar::class_: {
+      if (n == "__new__") {
+        Sugar m;
+        m.kind = Sugar::special;
+        m.text = n;
+        m.owner = s.owner;
+        return m;
+      }
       if (Function* f = s.owner->method(n)) {
         Sugar m;
         m.kind = Sugar::function;
@@ -333,7 +413,8 @@ Sugar Compiler::attribute(const Sugar& s, const std::string& n, uint32_t at) {
     case Sugar::special:
       if (s.text == "device") break;
       [[fallthrough]];
-    default: break;
+    default:
+      break;
   }
   error(at, fmt::format("this has no attribute '{}'", n));
 }
@@ -346,9 +427,11 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
   };
   if (space == "CONSTANTS") {
     size_t index = unit_.constants.size();
-    if (n.size() > 1 && n[0] == 'c' && n.size() < 10 && std::all_of(n.begin() + 1, n.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    if (n.size() > 1 && n[0] == 'c' && n.size() < 10 &&
+        std::all_of(n.begin() + 1, n.end(), [](char c) { return c >= '0' && c <= '9'; }))
       index = static_cast<size_t>(std::stoul(n.substr(1)));
-    if (index >= unit_.constants.size()) error(at, fmt::format("CONSTANTS has no '{}': the archive holds {}", n, unit_.constants.size()));
+    if (index >= unit_.constants.size())
+      error(at, fmt::format("CONSTANTS has no '{}': the archive holds {}", n, unit_.constants.size()));
     return number(unit_.constants[index]);
   }
   std::string path = space + "." + n;
@@ -394,7 +477,8 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     return s;
   }
   if (space == "torch") {
-    if (n == "nn" || n == "jit" || n == "linalg" || n == "special" || n == "fft" || n == "functional" || n == "autograd" || n == "_C" || n == "ops") {
+    if (n == "nn" || n == "jit" || n == "linalg" || n == "special" || n == "fft" || n == "functional" ||
+        n == "autograd" || n == "_C" || n == "ops") {
       s.kind = Sugar::space;
       s.text = n == "ops" ? "ops" : path;
       return s;
@@ -417,7 +501,8 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     if (n == "preserve_format") return number(MemoryFormat::preserve);
     if (n == "channels_last") return number(2);
     if (n == "channels_last_3d") return number(3);
-    static constexpr std::string_view callable_too[] = {"float", "int", "bool", "half", "double", "long", "short"};
+    static constexpr std::string_view callable_too[] = {"float",  "int",  "bool", "half",
+                                                        "double", "long", "short"};
     if (std::optional<DType> d = parse_dtype(n)) {
       bool lower = n[0] >= 'a' && n[0] <= 'z';
       (void)callable_too;
@@ -448,14 +533,20 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
       return s;
     }
     s.kind = Sugar::builtin;
-    s.text = n == "is_scripting" ? "jit::is_scripting" : n == "is_tracing" ? "prim::is_tracing" : "aten::" + n;
+    s.text = n == "is_scripting" ? "jit::is_scripting"
+             : n == "is_tracing" ? "prim::is_tracing"
+                                 : "aten::" + n;
     return s;
   }
   s.kind = Sugar::builtin;
-  if (space == "torch.linalg") s.text = "aten::linalg_" + n;
-  else if (space == "torch.special") s.text = "aten::special_" + n;
-  else if (space == "torch.fft") s.text = "aten::fft_" + n;
-  else s.text = "aten::" + n;
+  if (space == "torch.linalg")
+    s.text = "aten::linalg_" + n;
+  else if (space == "torch.special")
+    s.text = "aten::special_" + n;
+  else if (space == "torch.fft")
+    s.text = "aten::fft_" + n;
+  else
+    s.text = "aten::" + n;
   return s;
 }
 
@@ -474,6 +565,9 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
     case TypeKind::interface: {
       ClassType* c = unit_.find_class(t->name());
       if (!c) error(at, fmt::format("the class {} is not known", t->name().view()));
+      // Attributes of a user's class come from its __init__.
+      if (c->kind == ClassKind::plain && !c->find(n) && !c->method(n))
+        if (Function* init = c->method("__init__")) unit_.compile(*init);
       if (const Attribute* a = c->find(n)) {
         if (a->role == Role::constant) {
           s.self = constant(a->value);
@@ -495,7 +589,8 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
       }
       std::string all;
       for (const Attribute& a : c->attributes) all += (all.empty() ? "" : ", ") + a.name.str();
-      error(at, fmt::format("{} has no attribute or method '{}'; it has {}", c->name.view(), n, all.empty() ? "none" : all));
+      error(at, fmt::format("{} has no attribute or method '{}'; it has {}", c->name.view(), n,
+                            all.empty() ? "none" : all));
     }
     case TypeKind::tuple:
       for (size_t i = 0; i < t->fields().size(); ++i)
@@ -506,11 +601,15 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         }
       error(at, fmt::format("{} has no attribute '{}'", say(t), n));
     case TypeKind::optional:
-      error(at, fmt::format("'{}' of a value of type {}: it may be None; test it with 'is not None' first", n, say(t)));
+      error(at, fmt::format("'{}' of a value of type {}: it may be None; test it with 'is not None' first", n,
+                            say(t)));
     case TypeKind::device:
-      if (n == "type") s.self = simple("prim::type", {operand(v)}, Type::string());
-      else if (n == "index") s.self = simple("prim::index", {operand(v)}, Type::optional(Type::integer()));
-      else error(at, fmt::format("a device has no '{}'", n));
+      if (n == "type")
+        s.self = simple("prim::type", {operand(v)}, Type::string());
+      else if (n == "index")
+        s.self = simple("prim::index", {operand(v)}, Type::optional(Type::integer()));
+      else
+        error(at, fmt::format("a device has no '{}'", n));
       return s;
     case TypeKind::tensor:
     case TypeKind::any: {
@@ -537,7 +636,8 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         return s;
       }
       static const std::unordered_map<std::string, std::string> operators = {
-          {"T", "aten::numpy_T"}, {"mT", "aten::mT"}, {"H", "aten::matrix_H"}, {"mH", "aten::mH"}, {"real", "aten::real"}, {"imag", "aten::imag"}};
+          {"T", "aten::numpy_T"}, {"mT", "aten::mT"},     {"H", "aten::matrix_H"},
+          {"mH", "aten::mH"},     {"real", "aten::real"}, {"imag", "aten::imag"}};
       if (auto it = operators.find(n); it != operators.end()) {
         Args args;
         args.positional.push_back(v);
@@ -553,7 +653,8 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
       }
       return bound("aten::" + n);
     }
-    default: return bound("aten::" + n);
+    default:
+      return bound("aten::" + n);
   }
 }
 
@@ -581,10 +682,13 @@ Val Compiler::unary(const Expr& e) {
 Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
   at_ = at;
   static const std::unordered_map<std::string, std::string> names = {
-      {"+", "aten::add"},    {"-", "aten::sub"},    {"*", "aten::mul"},     {"/", "aten::div"},        {"//", "aten::floordiv"},
-      {"%", "aten::remainder"}, {"**", "aten::pow"}, {"@", "aten::matmul"}, {"&", "aten::__and__"},     {"|", "aten::__or__"},
-      {"^", "aten::__xor__"}, {"<<", "aten::__lshift__"}, {">>", "aten::__rshift__"}, {"==", "aten::eq"}, {"!=", "aten::ne"},
-      {"<", "aten::lt"},     {"<=", "aten::le"},    {">", "aten::gt"},      {">=", "aten::ge"}};
+      {"+", "aten::add"},         {"-", "aten::sub"},       {"*", "aten::mul"},
+      {"/", "aten::div"},         {"//", "aten::floordiv"}, {"%", "aten::remainder"},
+      {"**", "aten::pow"},        {"@", "aten::matmul"},    {"&", "aten::__and__"},
+      {"|", "aten::__or__"},      {"^", "aten::__xor__"},   {"<<", "aten::__lshift__"},
+      {">>", "aten::__rshift__"}, {"==", "aten::eq"},       {"!=", "aten::ne"},
+      {"<", "aten::lt"},          {"<=", "aten::le"},       {">", "aten::gt"},
+      {">=", "aten::ge"}};
   auto run = [&](std::string name, Val x, Val y) {
     Args args;
     args.positional = {std::move(x), std::move(y)};
@@ -606,9 +710,11 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
   }
   if (a.type->is(TypeKind::class_)) {
     static const std::unordered_map<std::string, std::string> methods = {
-        {"+", "__add__"}, {"-", "__sub__"}, {"*", "__mul__"}, {"/", "__truediv__"}, {"//", "__floordiv__"}, {"%", "__mod__"}, {"**", "__pow__"},
-        {"@", "__matmul__"}, {"&", "__and__"}, {"|", "__or__"}, {"^", "__xor__"}, {"<<", "__lshift__"}, {">>", "__rshift__"},
-        {"==", "__eq__"}, {"!=", "__ne__"}, {"<", "__lt__"}, {"<=", "__le__"}, {">", "__gt__"}, {">=", "__ge__"}};
+        {"+", "__add__"},       {"-", "__sub__"}, {"*", "__mul__"},  {"/", "__truediv__"},
+        {"//", "__floordiv__"}, {"%", "__mod__"}, {"**", "__pow__"}, {"@", "__matmul__"},
+        {"&", "__and__"},       {"|", "__or__"},  {"^", "__xor__"},  {"<<", "__lshift__"},
+        {">>", "__rshift__"},   {"==", "__eq__"}, {"!=", "__ne__"},  {"<", "__lt__"},
+        {"<=", "__le__"},       {">", "__gt__"},  {">=", "__ge__"}};
     ClassType* c = unit_.find_class(a.type->name());
     if (Function* f = c ? c->method(methods.at(op)) : nullptr) {
       Args args;
@@ -621,18 +727,23 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
   if (op == "%" && a.type->is(TypeKind::string)) {
     Args args;
     args.positional.push_back(a);
-    if (b.kind == Val::tuple) args.positional.insert(args.positional.end(), b.items.begin(), b.items.end());
-    else args.positional.push_back(b);
+    if (b.kind == Val::tuple)
+      args.positional.insert(args.positional.end(), b.items.begin(), b.items.end());
+    else
+      args.positional.push_back(b);
     return call_builtin("aten::percentFormat", std::move(args), at);
   }
   // A number on the left of a tensor.
-  bool number_left = b.type->is_tensor() && !a.type->is_tensor() &&
-                     (a.type->is(TypeKind::int_) || a.type->is(TypeKind::float_) || a.type->is(TypeKind::number) || a.type->is(TypeKind::bool_) ||
-                      a.type->is(TypeKind::complex_));
+  bool number_left =
+      b.type->is_tensor() && !a.type->is_tensor() &&
+      (a.type->is(TypeKind::int_) || a.type->is(TypeKind::float_) || a.type->is(TypeKind::number) ||
+       a.type->is(TypeKind::bool_) || a.type->is(TypeKind::complex_));
   if (number_left) {
-    static const std::unordered_map<std::string, std::string> swapped = {{"+", "+"}, {"*", "*"}, {"==", "=="}, {"!=", "!="}, {"<", ">"},
-                                                                          {"<=", ">="}, {">", "<"}, {">=", "<="}, {"&", "&"}, {"|", "|"}, {"^", "^"}};
-    if (auto it = swapped.find(op); it != swapped.end()) return run(names.at(it->second), std::move(b), std::move(a));
+    static const std::unordered_map<std::string, std::string> swapped = {
+        {"+", "+"}, {"*", "*"},   {"==", "=="}, {"!=", "!="}, {"<", ">"}, {"<=", ">="},
+        {">", "<"}, {">=", "<="}, {"&", "&"},   {"|", "|"},   {"^", "^"}};
+    if (auto it = swapped.find(op); it != swapped.end())
+      return run(names.at(it->second), std::move(b), std::move(a));
     if (op == "-") return run("aten::rsub", std::move(b), std::move(a));
     if (op == "/") {
       Args args;
@@ -647,7 +758,8 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
 
 Val Compiler::to_bool(Val v, uint32_t at) {
   if (v.type->is(TypeKind::bool_)) return v;
-  if (v.type->is_tensor() || v.type->is(TypeKind::int_) || v.type->is(TypeKind::float_) || v.type->is(TypeKind::number) || v.type->is(TypeKind::any)) {
+  if (v.type->is_tensor() || v.type->is(TypeKind::int_) || v.type->is(TypeKind::float_) ||
+      v.type->is(TypeKind::number) || v.type->is(TypeKind::any)) {
     at_ = at;
     return simple("aten::Bool", {operand(v)}, Type::boolean());
   }
@@ -659,7 +771,10 @@ Val Compiler::to_bool(Val v, uint32_t at) {
         return r.type->is(TypeKind::bool_) ? r : simple("aten::Bool", {operand(r)}, Type::boolean());
       }
   }
-  error(at, fmt::format("a condition must be a bool but this is {}; compare it, or write len(...) > 0 or 'is not None'", say(v.type)));
+  error(at,
+        fmt::format(
+            "a condition must be a bool but this is {}; compare it, or write len(...) > 0 or 'is not None'",
+            say(v.type)));
 }
 
 Condition Compiler::condition(const Expr& e) {
@@ -715,8 +830,10 @@ Condition Compiler::condition(const Expr& e) {
       x.insert(x.end(), y.begin(), y.end());
       return x;
     };
-    if (is_and) c.when_true = join(a.when_true, b.when_true);
-    else c.when_false = join(a.when_false, b.when_false);
+    if (is_and)
+      c.when_true = join(a.when_true, b.when_true);
+    else
+      c.when_false = join(a.when_false, b.when_false);
     return c;
   }
   // torch.__is__(x, None) in saved code says the same as `x is None`.
@@ -751,19 +868,25 @@ Condition Compiler::condition(const Expr& e) {
     c.value = simple(negated ? "aten::__isnot__" : "aten::__is__", {operand(a), operand(b)}, Type::boolean());
     return c;
   }
-  if (e.kind == ExprKind::call && e.items[0]->kind == ExprKind::name && e.items[0]->text == "isinstance" && e.items.size() == 3) {
+  if (e.kind == ExprKind::call && e.items[0]->kind == ExprKind::name && e.items[0]->text == "isinstance" &&
+      e.items.size() == 3) {
     Val v = materialise(value(*e.items[1]));
     std::vector<const Type*> types;
     std::vector<const Expr*> parts;
     if (e.items[2]->kind == ExprKind::tuple)
       for (const ExprPtr& p : e.items[2]->items) parts.push_back(p.get());
-    else parts.push_back(e.items[2].get());
+    else
+      parts.push_back(e.items[2].get());
     bool any_list = false, any_tuple = false, any_dict = false;
     for (const Expr* p : parts) {
-      if (p->kind == ExprKind::name && (p->text == "list" || p->text == "List")) any_list = true;
-      else if (p->kind == ExprKind::name && (p->text == "tuple" || p->text == "Tuple")) any_tuple = true;
-      else if (p->kind == ExprKind::name && (p->text == "dict" || p->text == "Dict")) any_dict = true;
-      else types.push_back(type_expr(*p));
+      if (p->kind == ExprKind::name && (p->text == "list" || p->text == "List"))
+        any_list = true;
+      else if (p->kind == ExprKind::name && (p->text == "tuple" || p->text == "Tuple"))
+        any_tuple = true;
+      else if (p->kind == ExprKind::name && (p->text == "dict" || p->text == "Dict"))
+        any_dict = true;
+      else
+        types.push_back(type_expr(*p));
     }
     auto is = [&](const Type* t) {
       if (any_list && t->is(TypeKind::list)) return true;
@@ -775,9 +898,12 @@ Condition Compiler::condition(const Expr& e) {
     };
     const Type* t = v.type;
     std::vector<const Type*> possible;
-    if (t->is(TypeKind::optional)) possible = {t->element(), Type::none()};
-    else if (t->is(TypeKind::union_)) possible = t->elements().vec();
-    else possible = {t};
+    if (t->is(TypeKind::optional))
+      possible = {t->element(), Type::none()};
+    else if (t->is(TypeKind::union_))
+      possible = t->elements().vec();
+    else
+      possible = {t};
     std::vector<const Type*> yes, no;
     for (const Type* p : possible) (is(p) ? yes : no).push_back(p);
     if (!t->is(TypeKind::any) && (yes.empty() || no.empty())) {
@@ -795,7 +921,9 @@ Condition Compiler::condition(const Expr& e) {
     n.set_attribute("types", tern::Value::list(std::move(names)));
     c.value = typed(n.output(), Type::boolean());
     if (e.items[1]->kind == ExprKind::name) {
-      auto one = [](const std::vector<const Type*>& all) { return all.size() == 1 ? all[0] : Type::union_of(all); };
+      auto one = [](const std::vector<const Type*>& all) {
+        return all.size() == 1 ? all[0] : Type::union_of(all);
+      };
       if (t->is(TypeKind::any)) {
         if (types.size() == 1) c.when_true.push_back({e.items[1]->text, types[0]});
       } else {
@@ -805,7 +933,8 @@ Condition Compiler::condition(const Expr& e) {
     }
     return c;
   }
-  if (e.kind == ExprKind::call && e.items[0]->kind == ExprKind::name && e.items[0]->text == "hasattr" && e.items.size() == 3) {
+  if (e.kind == ExprKind::call && e.items[0]->kind == ExprKind::name && e.items[0]->text == "hasattr" &&
+      e.items.size() == 3) {
     Val v = value(*e.items[1]);
     Val n = value(*e.items[2]);
     if (!n.is_constant() || !n.in.constant().is_string()) error(e.at, "hasattr takes a name in quotes");
@@ -821,7 +950,9 @@ Condition Compiler::condition(const Expr& e) {
     return c;
   }
   Sugar s = sugar(e);
-  if (s.kind == Sugar::value && s.self.is_constant() && s.self.type->is(TypeKind::bool_) && e.kind == ExprKind::call) c.known = s.self.in.constant().to_bool();
+  if (s.kind == Sugar::value && s.self.is_constant() && s.self.type->is(TypeKind::bool_) &&
+      e.kind == ExprKind::call)
+    c.known = s.self.in.constant().to_bool();
   c.value = to_bool(as_value(std::move(s), e.at), e.at);
   return c;
 }
@@ -855,7 +986,9 @@ Val Compiler::ternary(const Expr& e, const Type* hint) {
     graph_->insert_at(saved);
   }
   const Type* type = unify(sides[0].type, sides[1].type);
-  if (!type) error(e.at, fmt::format("the two sides of 'if ... else' have types {} and {}", say(sides[0].type), say(sides[1].type)));
+  if (!type)
+    error(e.at, fmt::format("the two sides of 'if ... else' have types {} and {}", say(sides[0].type),
+                            say(sides[1].type)));
   for (int k = 0; k < 2; ++k) blocks[k]->add_return(sides[k].in);
   return typed(node.add_output(type), type);
 }
@@ -869,12 +1002,16 @@ Val Compiler::list_display(const Expr& e, const Type* hint) {
   const Type* element = wanted && wanted->is(TypeKind::list) ? wanted->element() : nullptr;
   const Type* common = nullptr;
   for (const ExprPtr& item : e.items) {
-    if (item->kind == ExprKind::starred) error(item->at, "starred elements in lists are not part of TorchScript: add the lists");
+    if (item->kind == ExprKind::starred)
+      error(item->at, "starred elements in lists are not part of TorchScript: add the lists");
     Val x = value(*item, element);
     if (element) x = to_type(std::move(x), element, item->at, "the element");
     const Type* t = plain(x.type);
     const Type* both = common ? unify(common, t) : t;
-    if (!both) error(item->at, fmt::format("the elements of a list must have one type: this one is {}, those before are {}", say(t), say(common)));
+    if (!both)
+      error(item->at,
+            fmt::format("the elements of a list must have one type: this one is {}, those before are {}",
+                        say(t), say(common)));
     common = both;
     v.items.push_back(std::move(x));
   }
@@ -903,7 +1040,8 @@ Val Compiler::dict_display(const Expr& e, const Type* hint) {
     inputs.push_back(v.in);
   }
   at_ = e.at;
-  return simple("prim::DictConstruct", std::move(inputs), Type::dict(key ? key : Type::string(), item ? item : Type::tensor()));
+  return simple("prim::DictConstruct", std::move(inputs),
+                Type::dict(key ? key : Type::string(), item ? item : Type::tensor()));
 }
 
 Val Compiler::comprehension(const Expr& e, const Type* hint) {
@@ -912,7 +1050,8 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
   const Expr &target = *e.items[first], &over_expr = *e.items[first + 1];
   Sugar over = iterable(sugar(over_expr), over_expr.at);
   const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
-  if (std::optional<std::vector<Sugar>> items = static_items(over, over_expr.at); items && !is_dict && e.items.size() == first + 2) {
+  if (std::optional<std::vector<Sugar>> items = static_items(over, over_expr.at);
+      items && !is_dict && e.items.size() == first + 2) {
     Val v;
     v.kind = Val::list;
     const Type* common = nullptr;
@@ -933,9 +1072,15 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
     return v;
   }
   at_ = e.at;
-  ir::Node& made = is_dict ? make("prim::DictConstruct", {}, {wanted && wanted->is(TypeKind::dict) ? wanted : Type::dict(Type::string(), Type::tensor())})
-                           : make("prim::ListConstruct", {}, {wanted && wanted->is(TypeKind::list) ? wanted : Type::list(Type::tensor())});
-  Val trip = over.kind == Sugar::iterable && over.text == "range" && over.items.size() == 1 ? over.items[0].self : length(over, over_expr.at);
+  ir::Node& made =
+      is_dict
+          ? make("prim::DictConstruct", {},
+                 {wanted && wanted->is(TypeKind::dict) ? wanted : Type::dict(Type::string(), Type::tensor())})
+          : make("prim::ListConstruct", {},
+                 {wanted && wanted->is(TypeKind::list) ? wanted : Type::list(Type::tensor())});
+  Val trip = over.kind == Sugar::iterable && over.text == "range" && over.items.size() == 1
+                 ? over.items[0].self
+                 : length(over, over_expr.at);
   ir::Node& node = make("prim::Loop", {operand(trip), In(true)}, {});
   ir::Block& block = node.add_block();
   ir::Value& counter = block.add_param(Type::integer(), "i");
@@ -960,7 +1105,8 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
   }
   if (is_dict) {
     Val k = materialise(value(*e.items[0])), v = materialise(value(*e.items[1]));
-    if (!(wanted && wanted->is(TypeKind::dict))) made.output().set_type(Type::dict(plain(k.type), plain(v.type)));
+    if (!(wanted && wanted->is(TypeKind::dict)))
+      made.output().set_type(Type::dict(plain(k.type), plain(v.type)));
     make("aten::_set_item", {In(made.output()), k.in, v.in}, {});
   } else {
     const Type* element_type = wanted && wanted->is(TypeKind::list) ? wanted->element() : nullptr;
@@ -1011,20 +1157,26 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
       if (!x) return otherwise;
       Val v = value(*x);
       if (v.is_none()) return otherwise;
-      if (!v.is_constant() || !v.in.constant().is_int()) error(x->at, "slices of tuples take constant integers");
+      if (!v.is_constant() || !v.in.constant().is_int())
+        error(x->at, "slices of tuples take constant integers");
       return v.in.constant().to_int();
     };
     int64_t n = static_cast<int64_t>(t->elements().size());
     auto get = [&](int64_t i) {
       if (base.kind == Val::tuple) return base.items[static_cast<size_t>(i)];
-      if (base.is_constant()) return typed(In(base.in.constant().items()[static_cast<size_t>(i)]), t->element(static_cast<size_t>(i)));
+      if (base.is_constant())
+        return typed(In(base.in.constant().items()[static_cast<size_t>(i)]),
+                     t->element(static_cast<size_t>(i)));
       return simple("prim::TupleIndex", {base.in, In(i)}, t->element(static_cast<size_t>(i)));
     };
     if (index.kind == ExprKind::slice) {
       int64_t step = whole(index.items[2].get(), 1);
       if (step == 0) error(index.at, "a slice's step cannot be 0");
-      int64_t start = whole(index.items[0].get(), step > 0 ? 0 : n - 1), stop = whole(index.items[1].get(), step > 0 ? n : -n - 1);
-      auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, step > 0 ? 0 : -1, step > 0 ? n : n - 1); };
+      int64_t start = whole(index.items[0].get(), step > 0 ? 0 : n - 1),
+              stop = whole(index.items[1].get(), step > 0 ? n : -n - 1);
+      auto clamp = [&](int64_t i) {
+        return std::clamp<int64_t>(i < 0 ? i + n : i, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
+      };
       Val v;
       v.kind = Val::tuple;
       std::vector<const Type*> types;
@@ -1038,7 +1190,8 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
     Val i = value(index);
     if (i.is_constant() && i.in.constant().is_int()) {
       int64_t k = i.in.constant().to_int();
-      if (k < -n || k >= n) error(index.at, fmt::format("tuple index {} out of range: it has {} elements", k, n));
+      if (k < -n || k >= n)
+        error(index.at, fmt::format("tuple index {} out of range: it has {} elements", k, n));
       return get(k < 0 ? k + n : k);
     }
     const Type* common = n ? t->element(0) : nullptr;
@@ -1060,20 +1213,25 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
       std::string n;
       if (i.is_constant() && i.in.constant().is_int()) {
         int64_t k = i.in.constant().to_int(), count = 0;
-        for (const Attribute& a : c->attributes) count += isdigit(static_cast<unsigned char>(a.name.view()[0])) != 0;
+        for (const Attribute& a : c->attributes)
+          count += isdigit(static_cast<unsigned char>(a.name.view()[0])) != 0;
         n = std::to_string(k < 0 ? k + count : k);
       } else if (i.is_constant() && i.in.constant().is_string()) {
         n = i.in.constant().string();
       }
       if (!n.empty() && c->find(n)) return as_value(value_attribute(base, n, at), at);
     }
-    error(at, fmt::format("{} cannot be indexed with this; an index of a list of modules must be a constant", t->name().view()));
+    error(at, fmt::format("{} cannot be indexed with this; an index of a list of modules must be a constant",
+                          t->name().view()));
   }
-  if (t->is(TypeKind::optional)) error(at, fmt::format("a value of type {} may be None: test it with 'is not None' before indexing", say(t)));
+  if (t->is(TypeKind::optional))
+    error(at,
+          fmt::format("a value of type {} may be None: test it with 'is not None' before indexing", say(t)));
   Args args;
   args.positional.push_back(base);
   if (index.kind == ExprKind::slice) {
-    for (const ExprPtr& part : index.items) args.positional.push_back(part ? value(*part) : constant(tern::Value()));
+    for (const ExprPtr& part : index.items)
+      args.positional.push_back(part ? value(*part) : constant(tern::Value()));
     if (!index.items[2]) args.positional.back() = constant(1);
     return call_builtin("aten::slice", std::move(args), at);
   }
@@ -1081,15 +1239,16 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
   return call_builtin("aten::__getitem__", std::move(args), at);
 }
 
-// Each index in turn: ints select, slices slice, None unsqueezes, ... skips; tensors and lists are gathered into one aten::index.
-// With `indices` the last step is left to the caller, for assignment.
+// Each index in turn: ints select, slices slice, None unsqueezes, ... skips; tensors and lists are gathered
+// into one aten::index. With `indices` the last step is left to the caller, for assignment.
 Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
   std::vector<const Expr*> parts;
   for (size_t i = 1; i < e.items.size(); ++i) {
     const Expr* x = e.items[i].get();
     if (e.items.size() == 2 && x->kind == ExprKind::tuple)
       for (const ExprPtr& p : x->items) parts.push_back(p.get());
-    else parts.push_back(x);
+    else
+      parts.push_back(x);
   }
   struct Part {
     const Expr* expr;
@@ -1110,7 +1269,9 @@ Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
       if (p.value.type->is(TypeKind::optional)) error(x->at, "an index that may be None: test it first");
       p.tensor = p.value.type->is_tensor();
     }
-    if (x->kind == ExprKind::slice || (x->kind != ExprKind::dots && !p.value.is_none() && !p.value.type->is(TypeKind::bool_))) ++taken;
+    if (x->kind == ExprKind::slice ||
+        (x->kind != ExprKind::dots && !p.value.is_none() && !p.value.type->is(TypeKind::bool_)))
+      ++taken;
     all.push_back(std::move(p));
   }
   Val v = std::move(base);
@@ -1131,15 +1292,21 @@ Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
       // What comes after counts from the end.
       int64_t rest = 0;
       for (size_t k = i + 1; k < all.size(); ++k)
-        if (all[k].expr->kind == ExprKind::slice || all[k].tensor || all[k].value.is_none() || all[k].value.type->is(TypeKind::int_)) ++rest;
+        if (all[k].expr->kind == ExprKind::slice || all[k].tensor || all[k].value.is_none() ||
+            all[k].value.type->is(TypeKind::int_))
+          ++rest;
       dim = -rest;
       continue;
     }
     if (p.expr->kind == ExprKind::slice) {
-      auto bound = [&](size_t k) { return p.expr->items[k] ? value(*p.expr->items[k]) : constant(tern::Value()); };
+      auto bound = [&](size_t k) {
+        return p.expr->items[k] ? value(*p.expr->items[k]) : constant(tern::Value());
+      };
       Val start = bound(0), stop = bound(1), step = p.expr->items[2] ? value(*p.expr->items[2]) : constant(1);
-      if (!(start.is_none() && stop.is_none() && !p.expr->items[2])) v = run("aten::slice", {v, constant(dim), start, stop, step}, at);
-      else if (all.size() == 1) v = run("aten::slice", {v, constant(dim), start, stop, step}, at);
+      if (!(start.is_none() && stop.is_none() && !p.expr->items[2]))
+        v = run("aten::slice", {v, constant(dim), start, stop, step}, at);
+      else if (all.size() == 1)
+        v = run("aten::slice", {v, constant(dim), start, stop, step}, at);
       ++dim;
     } else if (p.tensor) {
       tensors.emplace_back(dim, p.value);
@@ -1147,7 +1314,8 @@ Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
     } else if (p.value.is_none()) {
       v = run("aten::unsqueeze", {v, constant(dim)}, at);
       ++dim;
-    } else if (p.value.type->is(TypeKind::int_) || p.value.type->is(TypeKind::number) || p.value.type->is(TypeKind::any)) {
+    } else if (p.value.type->is(TypeKind::int_) || p.value.type->is(TypeKind::number) ||
+               p.value.type->is(TypeKind::any)) {
       v = run("aten::select", {v, constant(dim), p.value}, at);
       if (dim < 0) ++dim;
     } else {
@@ -1155,7 +1323,8 @@ Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
     }
   }
   if (tensors.empty()) return v;
-  if (after_dots && tensors.back().first < 0) error(e.at, "a tensor index after '...' is not supported: write the leading dimensions out");
+  if (after_dots && tensors.back().first < 0)
+    error(e.at, "a tensor index after '...' is not supported: write the leading dimensions out");
   std::vector<Val> list;
   for (auto& [d, t] : tensors) {
     while (static_cast<int64_t>(list.size()) < d) list.push_back(constant(tern::Value()));

@@ -1,5 +1,6 @@
-// Statements: control flow into prim::If and prim::Loop with carried values. A path that leaves (return, break, continue)
-// takes what follows it out of the other path's way: the rest moves into the branch that goes on, or under a flag.
+// Statements: control flow into prim::If and prim::Loop with carried values. A path that leaves (return,
+// break, continue) takes what follows it out of the other path's way: the rest moves into the branch that
+// goes on, or under a flag.
 #include <algorithm>
 
 #include "tern/base/format.h"
@@ -17,11 +18,16 @@ const std::string ret = "$ret", returned = "$returned", broke = "$broke", left =
 Exits exits_of_list(const std::vector<const Stmt*>& list);
 Exits exits_of_stmt(const Stmt& s) {
   switch (s.kind) {
-    case StmtKind::return_: return {false, exit_return};
-    case StmtKind::break_: return {false, exit_break};
-    case StmtKind::continue_: return {false, exit_continue};
-    case StmtKind::raise: return {false, 0};
-    case StmtKind::with: return exits_of(s.body);
+    case StmtKind::return_:
+      return {false, exit_return};
+    case StmtKind::break_:
+      return {false, exit_break};
+    case StmtKind::continue_:
+      return {false, exit_continue};
+    case StmtKind::raise:
+      return {false, 0};
+    case StmtKind::with:
+      return exits_of(s.body);
     case StmtKind::if_: {
       Exits a = exits_of(s.body), b = exits_of(s.otherwise);
       return {a.falls_through || b.falls_through, a.kinds | b.kinds};
@@ -31,7 +37,8 @@ Exits exits_of_stmt(const Stmt& s) {
       Exits a = exits_of(s.body);
       return {true, a.kinds & exit_return};
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 Exits exits_of_list(const std::vector<const Stmt*>& list) {
@@ -67,7 +74,8 @@ void Compiler::list(const List& statements) {
     at_ = s.at;
     List rest(statements.begin() + static_cast<long>(i) + 1, statements.end());
     if (s.kind == StmtKind::with) {
-      // torch.no_grad() and the like: the context is evaluated where that is an object; gradients are the caller's business.
+      // torch.no_grad() and the like: the context is evaluated where that is an object; gradients are the
+      // caller's business.
       error(s.at, "'with' is not supported in scripts: set the gradient mode around the call instead");
     }
     if (s.kind == StmtKind::if_) {
@@ -112,8 +120,10 @@ void Compiler::list(const List& statements) {
         ensure_return_slot();
         set(returned, constant(false));
       }
-      if (s.kind == StmtKind::while_) loop_statement(s);
-      else for_statement(s);
+      if (s.kind == StmtKind::while_)
+        loop_statement(s);
+      else
+        for_statement(s);
       if (!leaves) continue;
       Val gone = *find(returned);
       set(left, gone);
@@ -124,14 +134,16 @@ void Compiler::list(const List& statements) {
       return if_statement(c, {}, rest, s.at);
     }
     statement(s);
-    if (s.kind == StmtKind::return_ || s.kind == StmtKind::break_ || s.kind == StmtKind::continue_ || s.kind == StmtKind::raise)
+    if (s.kind == StmtKind::return_ || s.kind == StmtKind::break_ || s.kind == StmtKind::continue_ ||
+        s.kind == StmtKind::raise)
       return;
   }
 }
 
 void Compiler::statement(const Stmt& s) {
   switch (s.kind) {
-    case StmtKind::pass: return;
+    case StmtKind::pass:
+      return;
     case StmtKind::expr: {
       if (s.value->kind == ExprKind::constant) return;  // a docstring
       sugar(*s.value);
@@ -140,8 +152,10 @@ void Compiler::statement(const Stmt& s) {
     case StmtKind::assign: {
       Sugar v = sugar(*s.value);
       for (const ExprPtr& t : s.targets) {
-        if (s.targets.size() == 1) assign_sugar(*t, std::move(v));
-        else assign(*t, as_value(v, s.at));
+        if (s.targets.size() == 1)
+          assign_sugar(*t, std::move(v));
+        else
+          assign(*t, as_value(v, s.at));
       }
       return;
     }
@@ -153,8 +167,10 @@ void Compiler::statement(const Stmt& s) {
       assign(*s.targets[0], std::move(v));
       return;
     }
-    case StmtKind::augmented: return augmented(s);
-    case StmtKind::return_: return return_statement(s);
+    case StmtKind::augmented:
+      return augmented(s);
+    case StmtKind::return_:
+      return return_statement(s);
     case StmtKind::break_:
       if (loops_.empty()) error(s.at, "'break' outside of a loop");
       set(broke, constant(true));
@@ -164,8 +180,10 @@ void Compiler::statement(const Stmt& s) {
       if (loops_.empty()) error(s.at, "'continue' outside of a loop");
       set(left, constant(true));
       return;
-    case StmtKind::assert_: return assert_statement(s);
-    case StmtKind::raise: return raise_statement(s);
+    case StmtKind::assert_:
+      return assert_statement(s);
+    case StmtKind::raise:
+      return raise_statement(s);
     case StmtKind::del_:
       for (const ExprPtr& t : s.targets) {
         if (t->kind == ExprKind::subscript) {
@@ -182,7 +200,8 @@ void Compiler::statement(const Stmt& s) {
         }
       }
       return;
-    default: error(s.at, "a statement that is not part of TorchScript");
+    default:
+      error(s.at, "a statement that is not part of TorchScript");
   }
 }
 
@@ -229,7 +248,8 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
     Val *x = look(a), *y = look(b);
     auto reason = [&](Frame& f, std::string_view side) {
       auto it = f.undefined.find(name);
-      return it != f.undefined.end() ? it->second : fmt::format("{} is not defined in the {} branch", name, side);
+      return it != f.undefined.end() ? it->second
+                                     : fmt::format("{} is not defined in the {} branch", name, side);
     };
     if ((!x && !a_diverges) || (!y && !b_diverges) || (!x && !y)) {
       frame_->values.erase(name);
@@ -282,14 +302,16 @@ void Compiler::ensure_return_slot() {
 // ---- loops ----
 
 void Compiler::target_names(const Expr& e, std::set<std::string>& names) {
-  if (e.kind == ExprKind::name) names.insert(e.text);
+  if (e.kind == ExprKind::name)
+    names.insert(e.text);
   else if (e.kind == ExprKind::tuple || e.kind == ExprKind::list || e.kind == ExprKind::starred)
     for (const ExprPtr& i : e.items) target_names(*i, names);
 }
 
 void Compiler::assigned_names(const Body& body, std::set<std::string>& names, bool& returns) {
   for (const StmtPtr& s : body) {
-    if (s->kind == StmtKind::assign || s->kind == StmtKind::annotated || s->kind == StmtKind::augmented || s->kind == StmtKind::for_)
+    if (s->kind == StmtKind::assign || s->kind == StmtKind::annotated || s->kind == StmtKind::augmented ||
+        s->kind == StmtKind::for_)
       for (const ExprPtr& t : s->targets)
         if (t) target_names(*t, names);
     if (s->kind == StmtKind::return_) returns = true;
@@ -317,7 +339,9 @@ bool Compiler::unrolled(const Stmt& s, const Sugar& over) {
   if (!items) return false;
   Exits e = exits_of(s.body);
   if (e.kinds & (exit_break | exit_continue | exit_return))
-    error(s.at, "break, continue and return are not possible in a loop over a tuple or a list of modules, which is unrolled");
+    error(s.at,
+          "break, continue and return are not possible in a loop over a tuple or a list of modules, which is "
+          "unrolled");
   for (Sugar& item : *items) {
     assign_sugar(*s.targets[0], std::move(item));
     list(pointers(s.body));
@@ -325,8 +349,8 @@ bool Compiler::unrolled(const Stmt& s, const Sugar& over) {
   return true;
 }
 
-void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start, std::vector<std::pair<const Expr*, Sugar>>,
-                         const Sugar* over) {
+void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
+                         std::vector<std::pair<const Expr*, Sugar>>, const Sugar* over) {
   at_ = s.at;
   std::set<std::string> names;
   Loop loop;
@@ -401,7 +425,8 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start, std::v
       next = In(choice.output());
     }
   } else {
-    next = stop.is_constant() ? In(!stop.in.constant().to_bool()) : simple("aten::__not__", {stop.in}, Type::boolean()).in;
+    next = stop.is_constant() ? In(!stop.in.constant().to_bool())
+                              : simple("aten::__not__", {stop.in}, Type::boolean()).in;
   }
   block.add_return(next);
   for (const Carried& c : carried) {
@@ -412,18 +437,23 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start, std::v
                               it != inside.undefined.end() ? it->second : "may not be defined at its end"));
     }
     if (!v->type->fits(*c.type) && !(v->in.is_value() && v->type->is(TypeKind::any)))
-      error(s.at, fmt::format("variable '{}' previously had type {} but is now being assigned a value of type {} in the loop", c.name,
-                              c.type->str(ir::TypeStyle::annotation), v->type->str(ir::TypeStyle::annotation)));
+      error(
+          s.at,
+          fmt::format(
+              "variable '{}' previously had type {} but is now being assigned a value of type {} in the loop",
+              c.name, c.type->str(ir::TypeStyle::annotation), v->type->str(ir::TypeStyle::annotation)));
     block.add_return(v->in);
   }
   frame_ = outer;
   graph_->insert_at(saved);
   for (const Carried& c : carried) {
-    ir::Value& out = node.add_output(c.type, c.name[0] == '$' ? std::string_view() : std::string_view(c.name));
+    ir::Value& out =
+        node.add_output(c.type, c.name[0] == '$' ? std::string_view() : std::string_view(c.name));
     set(c.name, typed(out, c.type));
   }
   for (const std::string& name : inside.assigned)
-    if (name[0] != '$' && !find(name)) frame_->undefined[name] = "it is defined only inside the loop, which may not run";
+    if (name[0] != '$' && !find(name))
+      frame_->undefined[name] = "it is defined only inside the loop, which may not run";
 }
 
 // ---- leaving ----
@@ -436,14 +466,16 @@ void Compiler::return_statement(const Stmt& s) {
     if (found_returns_) {
       const Type* both = unify(found_returns_, t);
       if (!both)
-        error(s.at, fmt::format("previous return statements returned {} but this one returns {}",
-                                found_returns_->str(ir::TypeStyle::annotation), t->str(ir::TypeStyle::annotation)));
+        error(s.at,
+              fmt::format("previous return statements returned {} but this one returns {}",
+                          found_returns_->str(ir::TypeStyle::annotation), t->str(ir::TypeStyle::annotation)));
       t = both;
     }
     found_returns_ = t;
     v.type = Type::any();
   } else if (returns_) {
-    v = materialise(to_type(std::move(v), returns_, s.value ? s.value->at : s.at, "the return value"), returns_);
+    v = materialise(to_type(std::move(v), returns_, s.value ? s.value->at : s.at, "the return value"),
+                    returns_);
     v.type = returns_;
   } else {
     // Without annotation: the first return decides, a later one that widens it makes a second run necessary.
@@ -451,8 +483,9 @@ void Compiler::return_statement(const Stmt& s) {
     const Type* t = plain(v.type);
     const Type* both = found_returns_ ? unify(found_returns_, t) : t;
     if (!both)
-      error(s.at, fmt::format("previous return statements returned {} but this one returns {}",
-                              found_returns_->str(ir::TypeStyle::annotation), t->str(ir::TypeStyle::annotation)));
+      error(s.at,
+            fmt::format("previous return statements returned {} but this one returns {}",
+                        found_returns_->str(ir::TypeStyle::annotation), t->str(ir::TypeStyle::annotation)));
     if (found_returns_ && both != found_returns_) throw ReturnTypeNeeded{};
     found_returns_ = both;
     if (both != t) v.type = both;
@@ -470,8 +503,10 @@ void Compiler::assert_statement(const Stmt& s) {
     if (s.message) {
       Val m = value(*s.message);
       if (!m.type->is(TypeKind::string)) m = simple("aten::str", {operand(m)}, Type::string());
-      if (m.is_constant()) text = constant("AssertionError: " + m.in.constant().string());
-      else text = simple("aten::add", {text.in, m.in}, Type::string());
+      if (m.is_constant())
+        text = constant("AssertionError: " + m.in.constant().string());
+      else
+        text = simple("aten::add", {text.in, m.in}, Type::string());
     }
     make("prim::RaiseException", {text.in, In()}, {});
   };
@@ -510,9 +545,12 @@ void Compiler::raise_statement(const Stmt& s) {
       }
       what = what->items[0].get();
     }
-    if (what->kind == ExprKind::name) kind = "builtins." + what->text;
-    else if (what->kind == ExprKind::attribute) kind = what->text;
-    else error(s.at, "raise takes an exception: raise ValueError(\"...\")");
+    if (what->kind == ExprKind::name)
+      kind = "builtins." + what->text;
+    else if (what->kind == ExprKind::attribute)
+      kind = what->text;
+    else
+      error(s.at, "raise takes an exception: raise ValueError(\"...\")");
   }
   at_ = s.at;
   make("prim::RaiseException", {operand(text), In(kind)}, {});
@@ -551,15 +589,19 @@ void Compiler::assign(const Expr& target, Val v) {
     case ExprKind::attribute: {
       Val self = value(*target.items[0]);
       ClassType* type = self.type->is(TypeKind::class_) ? unit_.find_class(self.type->name()) : nullptr;
-      if (!type) error(target.at, fmt::format("attributes can be set on modules and objects only, not on {}", self.type->str(ir::TypeStyle::annotation)));
+      if (!type)
+        error(target.at, fmt::format("attributes can be set on modules and objects only, not on {}",
+                                     self.type->str(ir::TypeStyle::annotation)));
       const Attribute* a = type->find(target.text);
       bool in_init = def_.name == "__init__" && function_.owner() == type;
       if (!a && in_init && type->kind == ClassKind::plain) {
         v = materialise(v);
         a = &type->add({target.text, plain(v.type)});
       }
-      if (!a) error(target.at, fmt::format("{} has no attribute '{}' to set", type->name.view(), target.text));
-      if (a->role == Role::constant) error(target.at, fmt::format("'{}' is a constant of {}", target.text, type->name.view()));
+      if (!a)
+        error(target.at, fmt::format("{} has no attribute '{}' to set", type->name.view(), target.text));
+      if (a->role == Role::constant)
+        error(target.at, fmt::format("'{}' is a constant of {}", target.text, type->name.view()));
       const Type* wanted = a->type;
       v = materialise(to_type(std::move(v), wanted, target.at, "attribute '" + target.text + "'"), wanted);
       at_ = target.at;
@@ -567,7 +609,8 @@ void Compiler::assign(const Expr& target, Val v) {
       n.set_attribute("name", tern::Value(target.text));
       return;
     }
-    case ExprKind::subscript: return assign_subscript(target, std::move(v));
+    case ExprKind::subscript:
+      return assign_subscript(target, std::move(v));
     case ExprKind::tuple:
     case ExprKind::list: {
       std::vector<Val> items;
@@ -579,16 +622,19 @@ void Compiler::assign(const Expr& target, Val v) {
         items = v.items;
       } else if (v.type->is(TypeKind::tuple)) {
         if (v.in.is_constant()) {
-          for (size_t i = 0; i < v.type->elements().size(); ++i) items.push_back(typed(In(v.in.constant().items()[i]), v.type->element(i)));
+          for (size_t i = 0; i < v.type->elements().size(); ++i)
+            items.push_back(typed(In(v.in.constant().items()[i]), v.type->element(i)));
         } else {
           std::vector<const Type*> types = v.type->elements().vec();
           ir::Node& unpack = make("prim::TupleUnpack", {v.in}, types);
           for (size_t i = 0; i < types.size(); ++i) items.push_back(typed(unpack.output(i), types[i]));
         }
       } else if (v.type->is(TypeKind::list) || v.type->is(TypeKind::any)) {
-        if (star < n) error(target.at, "a list cannot be unpacked with a starred name: its length is not known");
+        if (star < n)
+          error(target.at, "a list cannot be unpacked with a starred name: its length is not known");
         const Type* element = v.type->is(TypeKind::list) ? v.type->element() : Type::any();
-        ir::Node& unpack = make(v.type->is(TypeKind::list) ? "prim::ListUnpack" : "prim::TupleUnpack", {v.in}, std::vector<const Type*>(n, element));
+        ir::Node& unpack = make(v.type->is(TypeKind::list) ? "prim::ListUnpack" : "prim::TupleUnpack", {v.in},
+                                std::vector<const Type*>(n, element));
         for (size_t i = 0; i < n; ++i) items.push_back(typed(unpack.output(i), element));
       } else if (v.type->is_tensor()) {
         Args args;
@@ -597,28 +643,34 @@ void Compiler::assign(const Expr& target, Val v) {
         ir::Node& unpack = make("prim::ListUnpack", {parts.in}, std::vector<const Type*>(n, Type::tensor()));
         for (size_t i = 0; i < n; ++i) items.push_back(typed(unpack.output(i), Type::tensor()));
       } else {
-        error(target.at, fmt::format("cannot unpack a value of type {}", v.type->str(ir::TypeStyle::annotation)));
+        error(target.at,
+              fmt::format("cannot unpack a value of type {}", v.type->str(ir::TypeStyle::annotation)));
       }
       if (star < n) {
-        if (items.size() + 1 < n) error(target.at, fmt::format("need at least {} values to unpack but found {}", n - 1, items.size()));
+        if (items.size() + 1 < n)
+          error(target.at,
+                fmt::format("need at least {} values to unpack but found {}", n - 1, items.size()));
         size_t many = items.size() + 1 - n;
         Val rest;
         rest.kind = Val::tuple;
-        rest.items.assign(items.begin() + static_cast<long>(star), items.begin() + static_cast<long>(star + many));
+        rest.items.assign(items.begin() + static_cast<long>(star),
+                          items.begin() + static_cast<long>(star + many));
         items.erase(items.begin() + static_cast<long>(star), items.begin() + static_cast<long>(star + many));
         std::vector<const Type*> types;
         for (const Val& i : rest.items) types.push_back(i.type);
         rest.type = Type::tuple(types);
         items.insert(items.begin() + static_cast<long>(star), rest);
       }
-      if (items.size() != n) error(target.at, fmt::format("need {} values to unpack but found {}", n, items.size()));
+      if (items.size() != n)
+        error(target.at, fmt::format("need {} values to unpack but found {}", n, items.size()));
       for (size_t i = 0; i < n; ++i) {
         const Expr& t = *target.items[i];
         assign(t.kind == ExprKind::starred ? *t.items[0] : t, std::move(items[i]));
       }
       return;
     }
-    default: error(target.at, "this cannot be assigned to");
+    default:
+      error(target.at, "this cannot be assigned to");
   }
 }
 
@@ -651,7 +703,8 @@ void Compiler::assign_subscript(const Expr& target, Val v) {
     }
     return;
   }
-  if (target.items.size() != 2 || target.items[1]->kind == ExprKind::slice) error(target.at, "slices of lists cannot be assigned to");
+  if (target.items.size() != 2 || target.items[1]->kind == ExprKind::slice)
+    error(target.at, "slices of lists cannot be assigned to");
   if (base.type->is(TypeKind::class_)) {
     ClassType* type = unit_.find_class(base.type->name());
     Function* f = type ? type->method("__setitem__") : nullptr;
@@ -671,18 +724,22 @@ void Compiler::augmented(const Stmt& s) {
   Val old = value(target);
   Val by = value(*s.value);
   static const std::unordered_map<std::string, std::string> in_place = {
-      {"+", "aten::add_"}, {"-", "aten::sub_"}, {"*", "aten::mul_"}, {"/", "aten::div_"}, {"%", "aten::remainder_"}, {"**", "aten::pow_"},
-      {"|", "aten::__ior__"}, {"&", "aten::__iand__"}, {"^", "aten::__ixor__"}, {"<<", "aten::__ilshift__"}, {">>", "aten::__irshift__"},
-      {"//", "aten::floor_divide_"}};
+      {"+", "aten::add_"},         {"-", "aten::sub_"},         {"*", "aten::mul_"},
+      {"/", "aten::div_"},         {"%", "aten::remainder_"},   {"**", "aten::pow_"},
+      {"|", "aten::__ior__"},      {"&", "aten::__iand__"},     {"^", "aten::__ixor__"},
+      {"<<", "aten::__ilshift__"}, {">>", "aten::__irshift__"}, {"//", "aten::floor_divide_"}};
   auto it = in_place.find(s.op);
-  bool mutates = (old.type->is_tensor() || (old.type->is(TypeKind::list) && s.op == "+")) && it != in_place.end();
+  bool mutates =
+      (old.type->is_tensor() || (old.type->is(TypeKind::list) && s.op == "+")) && it != in_place.end();
   if (mutates) {
     Args args;
     args.positional = {old, by};
     Val v = call_builtin(it->second, std::move(args), s.at);
     // A name keeps the changed tensor; a place in a container already holds it.
-    if (target.kind == ExprKind::name) assign(target, v);
-    else if (target.kind == ExprKind::subscript && !value(*target.items[0]).type->is_tensor()) assign(target, v);
+    if (target.kind == ExprKind::name)
+      assign(target, v);
+    else if (target.kind == ExprKind::subscript && !value(*target.items[0]).type->is_tensor())
+      assign(target, v);
     return;
   }
   assign(target, binary(s.op, old, by, s.at));

@@ -1,4 +1,5 @@
-// Functions and classes: signatures from annotations, attributes from class bodies, and the run over a function's body.
+// Functions and classes: signatures from annotations, attributes from class bodies, and the run over a
+// function's body.
 #include "tern/script/compiler.h"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ std::string dotted(const Expr& e) {
 // Defaults and class constants: literals only.
 std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
   switch (e.kind) {
-    case ExprKind::constant: return e.value;
+    case ExprKind::constant:
+      return e.value;
     case ExprKind::name:
       if (e.text == "inf") return tern::Value(double(INFINITY));
       if (e.text == "nan") return tern::Value(double(NAN));
@@ -51,7 +53,8 @@ std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
         if (!v) return std::nullopt;
         items.push_back(*v);
       }
-      return e.kind == ExprKind::list ? tern::Value::list(std::move(items)) : tern::Value::tuple(std::move(items));
+      return e.kind == ExprKind::list ? tern::Value::list(std::move(items))
+                                      : tern::Value::tuple(std::move(items));
     }
     case ExprKind::dict: {
       tern::Value d = tern::Value::dict();
@@ -66,7 +69,9 @@ std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
       std::string path = dotted(e);
       if (path.starts_with("CONSTANTS.c")) {
         std::string digits = path.substr(11);
-        if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+        if (digits.empty() || digits.size() > 9 ||
+            digits.find_first_not_of("0123456789") != std::string::npos)
+          return std::nullopt;
         size_t i = std::stoul(digits);
         if (i < unit.constants.size()) return unit.constants[i];
       }
@@ -89,7 +94,8 @@ std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
       }
       return std::nullopt;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -132,9 +138,11 @@ void prune(ir::Block& block) {
     bool used = false;
     for (ir::Value* v : node.outputs()) used = used || v->has_uses();
     if (used) continue;
-    bool removable = node.is("prim::Uninitialized") || node.is("prim::unchecked_cast") || node.is("prim::GetAttr") || node.is("prim::TupleUnpack") ||
-                     node.is("prim::TupleIndex") || node.is("aten::__is__") || node.is("aten::__isnot__") || node.is("aten::__not__") ||
-                     node.is("aten::IntImplicit") || node.is("aten::FloatImplicit") || node.is("aten::ScalarImplicit") ||
+    bool removable = node.is("prim::Uninitialized") || node.is("prim::unchecked_cast") ||
+                     node.is("prim::GetAttr") || node.is("prim::TupleUnpack") ||
+                     node.is("prim::TupleIndex") || node.is("aten::__is__") || node.is("aten::__isnot__") ||
+                     node.is("aten::__not__") || node.is("aten::IntImplicit") ||
+                     node.is("aten::FloatImplicit") || node.is("aten::ScalarImplicit") ||
                      node.is("prim::ListConstruct") || node.is("prim::TupleConstruct");
     if (node.is("prim::If")) removable = node.blocks()[0]->empty() && node.blocks()[1]->empty();
     if (removable) node.graph().erase(node);
@@ -149,13 +157,15 @@ Compiler::Compiler(Unit& unit, Function& function)
       file_(function.file_),
       def_(*function.def_),
       source_(*function.file_->source),
-      qualifier_(before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())) {
+      qualifier_(
+          before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())) {
   line_starts_.push_back(0);
   for (size_t i = 0; i < source_.text.size(); ++i)
     if (source_.text[i] == '\n') line_starts_.push_back(static_cast<uint32_t>(i + 1));
 }
 
-const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::string_view qualifier, const Expr& e) {
+const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
+                                       const Expr& e) {
   auto inner = [&](const Expr& x) { return resolve_type(unit, source, qualifier, x); };
   if (e.kind == ExprKind::constant) {
     if (e.value.is_none()) return Type::none();
@@ -184,7 +194,8 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     head = head.substr(head.rfind('.') == std::string::npos ? 0 : head.rfind('.') + 1);
     std::vector<const Expr*> parts;
     for (size_t i = 1; i < e.items.size(); ++i) parts.push_back(e.items[i].get());
-    if (parts.size() == 1 && parts[0]->kind == ExprKind::tuple && (head == "Tuple" || head == "tuple" || head == "Dict" || head == "Union")) {
+    if (parts.size() == 1 && parts[0]->kind == ExprKind::tuple &&
+        (head == "Tuple" || head == "tuple" || head == "Dict" || head == "Union")) {
       const Expr* only = parts[0];
       parts.clear();
       for (const ExprPtr& i : only->items) parts.push_back(i.get());
@@ -204,8 +215,10 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
       std::vector<const Type*> rest;
       bool none = false;
       for (const Type* t : items) {
-        if (t->is(TypeKind::none)) none = true;
-        else rest.push_back(t);
+        if (t->is(TypeKind::none))
+          none = true;
+        else
+          rest.push_back(t);
       }
       if (rest.size() == 1) return none ? Type::optional(rest[0]) : rest[0];
       return Type::union_of(items);
@@ -215,19 +228,44 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
   std::string path = dotted(e);
   if (path.empty()) fail_at(source, e.at, "this is not a type");
   static const std::unordered_map<std::string, const Type*> names = {
-      {"Tensor", Type::tensor()}, {"torch.Tensor", Type::tensor()}, {"int", Type::integer()}, {"float", Type::floating()}, {"bool", Type::boolean()},
-      {"complex", Type::complex()}, {"str", Type::string()}, {"None", Type::none()}, {"NoneType", Type::none()}, {"Device", Type::device_type()},
-      {"torch.device", Type::device_type()}, {"number", Type::number()}, {"Any", Type::any()}, {"typing.Any", Type::any()}, {"Generator", Type::generator()},
-      {"torch.Generator", Type::generator()}, {"torch.dtype", Type::integer()}, {"torch.layout", Type::integer()}, {"torch.memory_format", Type::integer()},
-      {"Layout", Type::integer()}, {"ScalarType", Type::integer()}, {"MemoryFormat", Type::integer()}, {"torch.Size", Type::list(Type::integer())},
-      {"list", Type::list(Type::tensor())}, {"List", Type::list(Type::tensor())}, {"dict", Type::dict(Type::string(), Type::tensor())},
-      {"Dict", Type::dict(Type::string(), Type::tensor())}, {"AnyType", Type::any()}, {"torch.Stream", Type::any()}, {"Callable", Type::function()}};
+      {"Tensor", Type::tensor()},
+      {"torch.Tensor", Type::tensor()},
+      {"int", Type::integer()},
+      {"float", Type::floating()},
+      {"bool", Type::boolean()},
+      {"complex", Type::complex()},
+      {"str", Type::string()},
+      {"None", Type::none()},
+      {"NoneType", Type::none()},
+      {"Device", Type::device_type()},
+      {"torch.device", Type::device_type()},
+      {"number", Type::number()},
+      {"Any", Type::any()},
+      {"typing.Any", Type::any()},
+      {"Generator", Type::generator()},
+      {"torch.Generator", Type::generator()},
+      {"torch.dtype", Type::integer()},
+      {"torch.layout", Type::integer()},
+      {"torch.memory_format", Type::integer()},
+      {"Layout", Type::integer()},
+      {"ScalarType", Type::integer()},
+      {"MemoryFormat", Type::integer()},
+      {"torch.Size", Type::list(Type::integer())},
+      {"list", Type::list(Type::tensor())},
+      {"List", Type::list(Type::tensor())},
+      {"dict", Type::dict(Type::string(), Type::tensor())},
+      {"Dict", Type::dict(Type::string(), Type::tensor())},
+      {"AnyType", Type::any()},
+      {"torch.Stream", Type::any()},
+      {"Callable", Type::function()}};
   if (auto it = names.find(path); it != names.end()) return it->second;
   for (const std::string& full : {path, std::string(qualifier) + "." + path})
     if (unit.has(Symbol(full)) || full.starts_with("__torch__"))
       if (ClassType* c = unit.find_class(Symbol(full))) return c->type();
   if (path.starts_with("__torch__.torch.classes."))
-    fail_at(source, e.at, fmt::format("{} is a class that an extension of PyTorch defines in C++; Tern cannot load it", path));
+    fail_at(
+        source, e.at,
+        fmt::format("{} is a class that an extension of PyTorch defines in C++; Tern cannot load it", path));
   fail_at(source, e.at, fmt::format("unknown type {}", path));
 }
 
@@ -253,13 +291,16 @@ void Compiler::declare(Unit& unit, Function& f) {
       }
     }
     for (const Argument& other : args)
-      if (other.name == a.name) fail_at(source, p.at, fmt::format("the argument '{}' is there twice", p.name));
+      if (other.name == a.name)
+        fail_at(source, p.at, fmt::format("the argument '{}' is there twice", p.name));
     args.push_back(std::move(a));
   }
   if (f.owner() && args.empty()) fail_at(source, d.at, "a method needs the argument self");
   f.args_ = std::move(args);
-  if (d.returns) f.returns_ = resolve_type(unit, source, qualifier, *d.returns);
-  else if (d.name == "__init__") f.returns_ = Type::none();
+  if (d.returns)
+    f.returns_ = resolve_type(unit, source, qualifier, *d.returns);
+  else if (d.name == "__init__")
+    f.returns_ = Type::none();
   f.has_signature_ = true;
 }
 
@@ -267,7 +308,8 @@ void Compiler::compile(Unit& unit, Function& f) {
   if (f.state_ == Function::State::done) return;
   if (f.state_ == Function::State::compiling) {
     if (f.returns_) return;
-    fail_at(*f.file_->source, f.def_->at, fmt::format("{} calls itself: annotate what it returns", f.qualified().view()));
+    fail_at(*f.file_->source, f.def_->at,
+            fmt::format("{} calls itself: annotate what it returns", f.qualified().view()));
   }
   declare(unit, f);
   f.state_ = Function::State::compiling;
@@ -317,8 +359,11 @@ void Compiler::run(const Type* returns) {
   last.kind = StmtKind::return_;
   last.at = def_.at;
   if (exits_of(def_.body).falls_through) {
-    bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) || returns->is(TypeKind::any);
-    if (!none_is_fine) error(def_.at, fmt::format("{} says it returns {} but there is a path without a return statement", def_.name, returns->str(ir::TypeStyle::annotation)));
+    bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) ||
+                        returns->is(TypeKind::any);
+    if (!none_is_fine)
+      error(def_.at, fmt::format("{} says it returns {} but there is a path without a return statement",
+                                 def_.name, returns->str(ir::TypeStyle::annotation)));
     body.push_back(&last);
   }
   list(body);
@@ -326,7 +371,8 @@ void Compiler::run(const Type* returns) {
   if (!v) {
     auto it = top.undefined.find("$ret");
     if (it != top.undefined.end() || !top.diverged) {
-      if (it != top.undefined.end()) error(def_.at, fmt::format("the return values do not fit together: {}", it->second));
+      if (it != top.undefined.end())
+        error(def_.at, fmt::format("the return values do not fit together: {}", it->second));
     }
     graph_->add_output(returns && !returns->is(TypeKind::none) ? uninitialized(returns).in : In());
   } else {
@@ -348,7 +394,8 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
               : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
               : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
                                                                  : ClassKind::plain;
-  if (type.kind == ClassKind::enumeration) fail_at(source, c.at, "enums are not supported in scripts: use int constants");
+  if (type.kind == ClassKind::enumeration)
+    fail_at(source, c.at, "enums are not supported in scripts: use int constants");
   std::set<std::string> parameters, buffers;
   auto names = [&](const Expr& e, std::set<std::string>& into) {
     if (e.kind == ExprKind::list)
@@ -367,21 +414,26 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     if (s->kind == StmtKind::annotated && s->targets[0]->kind == ExprKind::name) {
       a.name = s->targets[0]->text;
       annotation = s->annotation.get();
-    } else if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::subscript && s->targets[0]->items[0]->kind == ExprKind::name &&
-               s->targets[0]->items[0]->text == "__annotations__" && s->targets[0]->items.at(1)->value.is_string()) {
+    } else if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::subscript &&
+               s->targets[0]->items[0]->kind == ExprKind::name &&
+               s->targets[0]->items[0]->text == "__annotations__" &&
+               s->targets[0]->items.at(1)->value.is_string()) {
       a.name = s->targets[0]->items[1]->value.string();
       annotation = s->value.get();
     } else if (s->kind == StmtKind::pass || s->kind == StmtKind::expr) {
       continue;
-    } else if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets[0]->text.starts_with("__")) {
+    } else if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name &&
+               s->targets[0]->text.starts_with("__")) {
       continue;
     } else {
       fail_at(source, s->at, "a class body holds annotations, constants and methods only");
     }
-    bool is_final = annotation->kind == ExprKind::subscript && annotation->items[0]->kind == ExprKind::name && annotation->items[0]->text == "Final";
+    bool is_final = annotation->kind == ExprKind::subscript && annotation->items[0]->kind == ExprKind::name &&
+                    annotation->items[0]->text == "Final";
     a.type = resolve_type(unit, source, qualifier, *annotation);
     if (s->kind == StmtKind::annotated && s->value) {
-      if (!is_final && type.kind != ClassKind::named_tuple) fail_at(source, s->at, "attributes get their values in __init__; a constant is Final[...]");
+      if (!is_final && type.kind != ClassKind::named_tuple)
+        fail_at(source, s->at, "attributes get their values in __init__; a constant is Final[...]");
       std::optional<tern::Value> v = literal(unit, *s->value);
       if (!v) fail_at(source, s->value->at, "the value of a constant must be a literal");
       a.role = Role::constant;

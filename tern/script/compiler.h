@@ -1,5 +1,5 @@
-// From syntax tree to graph: one Compiler for one function. Types are checked on the way, control flow becomes SSA. Internal
-// to this room.
+// From syntax tree to graph: one Compiler for one function. Types are checked on the way, control flow
+// becomes SSA. Internal to this room.
 #pragma once
 #include <set>
 #include <unordered_map>
@@ -10,8 +10,8 @@
 
 namespace tern::script {
 
-// A value while compiling. List and tuple displays, and an operator's several results, stay in pieces until a node has to
-// hold them, so that `torch.view(x, [2, n])` and `a, b = torch.max(x, 1)` need no nodes for them.
+// A value while compiling. List and tuple displays, and an operator's several results, stay in pieces until a
+// node has to hold them, so that `torch.view(x, [2, n])` and `a, b = torch.max(x, 1)` need no nodes for them.
 struct Val {
   enum Kind : uint8_t { plain, list, tuple } kind = plain;
   ir::In in;
@@ -26,14 +26,14 @@ struct Val {
 struct Sugar {
   enum Kind : uint8_t {
     value,
-    space,      // a namespace: text is "torch.nn.functional"
-    builtin,    // text is "aten::relu"; `self` is bound if has_self
+    space,    // a namespace: text is "torch.nn.functional"
+    builtin,  // text is "aten::relu"; `self` is bound if has_self
     function,
     class_,
-    method,     // of `self`
-    special,    // the compiler's own: text is "len"
+    method,   // of `self`
+    special,  // the compiler's own: text is "len"
     type,
-    iterable,   // range, enumerate, zip, reversed over `items`; text says which
+    iterable,  // range, enumerate, zip, reversed over `items`; text says which
   } kind = value;
   Val self;
   bool has_self = false;
@@ -68,7 +68,8 @@ class Compiler {
   static void declare(Unit& unit, Function& function);
   static void compile(Unit& unit, Function& function);
   static void declare_class(Unit& unit, ClassType& type);
-  static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier, const Expr& e);
+  static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
+                                      const Expr& e);
 
  private:
   using Type = ir::Type;
@@ -96,7 +97,8 @@ class Compiler {
   std::string_view qualifier() const { return qualifier_; }
 
   // ---- nodes ----
-  ir::Node& make(Symbol kind, std::vector<In> inputs, std::vector<const Type*> types, std::string_view name = {});
+  ir::Node& make(Symbol kind, std::vector<In> inputs, std::vector<const Type*> types,
+                 std::string_view name = {});
   ir::Node& call_op(const Op& op, const std::vector<In>& inputs, std::string_view name = {});
   void mark(ir::Node& node);
   Val result(ir::Node& node);
@@ -121,7 +123,8 @@ class Compiler {
   void merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges);
   void loop_statement(const Stmt& s);
   void for_statement(const Stmt& s);
-  void emit_loop(const Stmt& s, Val trip, const Condition* start, std::vector<std::pair<const Expr*, Sugar>> per_trip, const Sugar* iterable);
+  void emit_loop(const Stmt& s, Val trip, const Condition* start,
+                 std::vector<std::pair<const Expr*, Sugar>> per_trip, const Sugar* iterable);
   bool unrolled(const Stmt& s, const Sugar& iterable);
   void return_statement(const Stmt& s);
   void assign(const Expr& target, Val v);
@@ -167,7 +170,8 @@ class Compiler {
   Sugar call(const Expr& e, const Type* hint);
   Val call_builtin(const std::string& name, Args args, uint32_t at);
   std::optional<Val> try_builtin(const std::string& name, const Args& args, uint32_t at, std::string* why);
-  std::optional<std::vector<In>> match(const Signature& s, const Args& args, int leniency, Bindings& bindings, std::string* why);
+  std::optional<std::vector<In>> match(const Signature& s, const Args& args, int leniency, Bindings& bindings,
+                                       std::string* why);
   std::optional<Val> coerce(const Val& v, const Pattern& p, Bindings& b, int leniency, int fixed_size);
   std::optional<Val> convert(const Val& v, const Type* type, int leniency);
   Val to_type(Val v, const Type* type, uint32_t at, std::string_view what);
@@ -189,10 +193,10 @@ class Compiler {
   std::unique_ptr<ir::Graph> graph_;
   Frame* frame_ = nullptr;
   std::vector<Loop*> loops_;
-  const Type* returns_ = nullptr;       // declared or found; nullptr: not known yet
-  bool provisional_ = false;            // the first of two runs, to find what is returned
+  const Type* returns_ = nullptr;  // declared or found; nullptr: not known yet
+  bool provisional_ = false;       // the first of two runs, to find what is returned
   const Type* found_returns_ = nullptr;
-  uint32_t at_ = 0;                     // of what is compiled now
+  uint32_t at_ = 0;  // of what is compiled now
   std::vector<uint32_t> line_starts_;
   int depth_ = 0;
 };

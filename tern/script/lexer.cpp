@@ -11,15 +11,16 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Longest first.
-constexpr std::string_view operators[] = {"**=", "//=", ">>=", "<<=", "...", "->", "**", "//", "==", "!=", "<=", ">=",
-                                          "<<",  ">>",  "+=",  "-=",  "*=",  "/=", "%=", "&=", "|=", "^=", "@=", ":=",
-                                          "(",   ")",   "[",   "]",   "{",   "}",  ",",  ":",  ".",  ";",  "=",  "+",
-                                          "-",   "*",   "/",   "%",   "&",   "|",  "^",  "~",  "<",  ">",  "@",  "?"};
+constexpr std::string_view operators[] = {
+    "**=", "//=", ">>=", "<<=", "...", "->", "**", "//", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=",
+    "*=",  "/=",  "%=",  "&=",  "|=",  "^=", "@=", ":=", "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",
+    ".",   ";",   "=",   "+",   "-",   "*",  "/",  "%",  "&",  "|",  "^",  "~",  "<",  ">",  "@",  "?"};
 
 class Lexer {
  public:
   explicit Lexer(const Source& source) : source_(source), text_(source.text) {
-    if (text_.size() > (size_t{1} << 31)) fail(ErrorKind::value, source.name + ": a source of more than 2 GB");
+    if (text_.size() > (size_t{1} << 31))
+      fail(ErrorKind::value, source.name + ": a source of more than 2 GB");
   }
 
   std::vector<Token> run() {
@@ -77,10 +78,14 @@ class Lexer {
   bool start_line() {
     size_t width = 0, p = at_;
     for (; p < text_.size(); ++p) {
-      if (text_[p] == ' ') ++width;
-      else if (text_[p] == '\t') width = (width / 8 + 1) * 8;
-      else if (text_[p] == '\r' || text_[p] == '\f') continue;
-      else break;
+      if (text_[p] == ' ')
+        ++width;
+      else if (text_[p] == '\t')
+        width = (width / 8 + 1) * 8;
+      else if (text_[p] == '\r' || text_[p] == '\f')
+        continue;
+      else
+        break;
     }
     if (p >= text_.size() || text_[p] == '\n' || text_[p] == '#') {
       while (p < text_.size() && text_[p] != '\n') ++p;
@@ -96,7 +101,8 @@ class Lexer {
       add(TokenKind::indent, at_, at_);
     }
     while (width < indents_.back()) {
-      if (indents_.size() == 1) fail_at(source_, static_cast<uint32_t>(at_), "unindent does not match any outer indentation");
+      if (indents_.size() == 1)
+        fail_at(source_, static_cast<uint32_t>(at_), "unindent does not match any outer indentation");
       indents_.pop_back();
       add(TokenKind::dedent, at_, at_);
     }
@@ -107,10 +113,11 @@ class Lexer {
 
   void number() {
     size_t start = at_;
-    if (text_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'b' || peek(1) == 'B' || peek(1) == 'o' ||
-                              peek(1) == 'O')) {
+    if (text_[at_] == '0' && (peek(1) == 'x' || peek(1) == 'X' || peek(1) == 'b' || peek(1) == 'B' ||
+                              peek(1) == 'o' || peek(1) == 'O')) {
       at_ += 2;
-      while (at_ < text_.size() && (isxdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
+      while (at_ < text_.size() && (isxdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+        ++at_;
     } else {
       auto digits = [&] {
         while (at_ < text_.size() && (is_digit(text_[at_]) || text_[at_] == '_')) ++at_;
@@ -215,11 +222,14 @@ std::string string_content(const Source& source, const Token& token) {
   std::string_view text = token.text;
   size_t quote = text.find_first_of("'\"");
   bool raw = text.substr(0, quote).find_first_of("rR") != std::string_view::npos;
-  size_t marks = text.size() >= quote + 6 && text[quote + 1] == text[quote] && text[quote + 2] == text[quote] ? 3 : 1;
+  size_t marks =
+      text.size() >= quote + 6 && text[quote + 1] == text[quote] && text[quote + 2] == text[quote] ? 3 : 1;
   std::string_view body = text.substr(quote + marks, text.size() - quote - 2 * marks);
   std::string out;
-  if (raw) out = body;
-  else append_escaped(out, body, source, token.at);
+  if (raw)
+    out = body;
+  else
+    append_escaped(out, body, source, token.at);
   return out;
 }
 
@@ -234,27 +244,55 @@ void append_escaped(std::string& out, std::string_view body, const Source& sourc
       uint32_t code = 0;
       for (size_t k = 0; k < digits; ++k) {
         char h = i + 1 < body.size() ? body[i + 1] : '\0';
-        if (!isxdigit(static_cast<unsigned char>(h))) fail_at(source, at, "an escape with too few digits in a string");
+        if (!isxdigit(static_cast<unsigned char>(h)))
+          fail_at(source, at, "an escape with too few digits in a string");
         code = code * 16 + static_cast<uint32_t>(h <= '9' ? h - '0' : (h | 32) - 'a' + 10);
         ++i;
       }
       return code;
     };
     switch (c) {
-      case 'n': out += '\n'; break;
-      case 't': out += '\t'; break;
-      case 'r': out += '\r'; break;
-      case 'a': out += '\a'; break;
-      case 'b': out += '\b'; break;
-      case 'f': out += '\f'; break;
-      case 'v': out += '\v'; break;
-      case '\\': out += '\\'; break;
-      case '\'': out += '\''; break;
-      case '"': out += '"'; break;
-      case '\n': break;
-      case 'x': out += static_cast<char>(hex(2)); break;
-      case 'u': append_utf8(out, hex(4)); break;
-      case 'U': append_utf8(out, std::min<uint32_t>(hex(8), 0x10FFFF)); break;
+      case 'n':
+        out += '\n';
+        break;
+      case 't':
+        out += '\t';
+        break;
+      case 'r':
+        out += '\r';
+        break;
+      case 'a':
+        out += '\a';
+        break;
+      case 'b':
+        out += '\b';
+        break;
+      case 'f':
+        out += '\f';
+        break;
+      case 'v':
+        out += '\v';
+        break;
+      case '\\':
+        out += '\\';
+        break;
+      case '\'':
+        out += '\'';
+        break;
+      case '"':
+        out += '"';
+        break;
+      case '\n':
+        break;
+      case 'x':
+        out += static_cast<char>(hex(2));
+        break;
+      case 'u':
+        append_utf8(out, hex(4));
+        break;
+      case 'U':
+        append_utf8(out, std::min<uint32_t>(hex(8), 0x10FFFF));
+        break;
       default:
         if (c >= '0' && c <= '7') {
           unsigned code = 0;

@@ -11,10 +11,11 @@ namespace {
 constexpr int max_depth = 250;
 
 bool is_keyword(std::string_view s) {
-  static constexpr std::string_view words[] = {"and",  "or",    "not",   "in",       "is",     "if",    "else",   "elif",
-                                               "for",  "while", "def",   "class",    "return", "break", "pass",   "del",
-                                               "from", "with",  "raise", "continue", "assert", "import", "lambda", "global",
-                                               "try",  "yield", "except", "finally", "async",  "await",  "nonlocal"};
+  static constexpr std::string_view words[] = {
+      "and",  "or",    "not",    "in",       "is",     "if",     "else",    "elif",
+      "for",  "while", "def",    "class",    "return", "break",  "pass",    "del",
+      "from", "with",  "raise",  "continue", "assert", "import", "lambda",  "global",
+      "try",  "yield", "except", "finally",  "async",  "await",  "nonlocal"};
   for (std::string_view w : words)
     if (w == s) return true;
   return false;
@@ -85,16 +86,22 @@ class Parser {
   }
   std::string describe() const {
     switch (token().kind) {
-      case TokenKind::newline: return "the end of the line";
-      case TokenKind::indent: return "an indent";
-      case TokenKind::dedent: return "the end of a block";
-      case TokenKind::end: return "the end of the source";
-      default: return fmt::format("'{}'", token().text.substr(0, 60));
+      case TokenKind::newline:
+        return "the end of the line";
+      case TokenKind::indent:
+        return "an indent";
+      case TokenKind::dedent:
+        return "the end of a block";
+      case TokenKind::end:
+        return "the end of the source";
+      default:
+        return fmt::format("'{}'", token().text.substr(0, 60));
     }
   }
   [[noreturn]] void fail_here(std::string_view message) const { fail_at(*source_, token().at, message); }
   std::string identifier() {
-    if (token().kind != TokenKind::name || is_keyword(token().text)) fail_here("expected a name but found " + describe());
+    if (token().kind != TokenKind::name || is_keyword(token().text))
+      fail_here("expected a name but found " + describe());
     return std::string(tokens_[at_++].text);
   }
   std::string dotted() {
@@ -118,8 +125,10 @@ class Parser {
     std::vector<std::string> all;
     while (take("@")) {
       all.push_back(dotted());
-      if (is("(")) skip_line();
-      else end_line();
+      if (is("("))
+        skip_line();
+      else
+        end_line();
     }
     return all;
   }
@@ -135,7 +144,8 @@ class Parser {
     bool keyword_only = false;
     while (!take(")")) {
       if (take("*")) {
-        if (!is(",")) fail_here("variable numbers of arguments (*args) are not part of TorchScript: name the arguments");
+        if (!is(","))
+          fail_here("variable numbers of arguments (*args) are not part of TorchScript: name the arguments");
         keyword_only = true;
       } else if (is("**")) {
         fail_here("**kwargs is not part of TorchScript: name the arguments");
@@ -231,8 +241,10 @@ class Parser {
       StmtPtr s = make(StmtKind::with, at);
       do {
         s->targets.push_back(expression());
-        if (take("as")) s->targets.push_back(expression());
-        else s->targets.push_back(nullptr);
+        if (take("as"))
+          s->targets.push_back(expression());
+        else
+          s->targets.push_back(nullptr);
       } while (take(","));
       s->body = block();
       body.push_back(std::move(s));
@@ -251,8 +263,10 @@ class Parser {
     s->value = expression();
     s->body = block();
     uint32_t next = token().at;
-    if (take("elif")) s->otherwise.push_back(if_rest(next));
-    else if (take("else")) s->otherwise = block();
+    if (take("elif"))
+      s->otherwise.push_back(if_rest(next));
+    else if (take("else"))
+      s->otherwise = block();
     return s;
   }
 
@@ -294,7 +308,8 @@ class Parser {
       while (take(","));
       return body.push_back(std::move(s));
     }
-    if (is("import") || is("from") || is("global")) fail_here(fmt::format("'{}' is not allowed here", token().text));
+    if (is("import") || is("from") || is("global"))
+      fail_here(fmt::format("'{}' is not allowed here", token().text));
 
     ExprPtr first = expression_list();
     if (take(":")) {
@@ -304,7 +319,8 @@ class Parser {
       if (take("=")) s->value = expression_list();
       return body.push_back(std::move(s));
     }
-    static constexpr std::string_view augmented[] = {"+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", "<<=", ">>=", "@="};
+    static constexpr std::string_view augmented[] = {
+        "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", "<<=", ">>=", "@="};
     for (std::string_view op : augmented) {
       if (!take(op)) continue;
       StmtPtr s = make(StmtKind::augmented, at);
@@ -345,12 +361,15 @@ class Parser {
     switch (token().kind) {
       case TokenKind::number:
       case TokenKind::string:
-      case TokenKind::fstring: return true;
-      case TokenKind::name: return !is_keyword(token().text) || token().text == "not" || token().text == "lambda";
+      case TokenKind::fstring:
+        return true;
+      case TokenKind::name:
+        return !is_keyword(token().text) || token().text == "not" || token().text == "lambda";
       case TokenKind::op:
-        return token().text == "(" || token().text == "[" || token().text == "{" || token().text == "-" || token().text == "+" ||
-               token().text == "~" || token().text == "*" || token().text == "...";
-      default: return false;
+        return token().text == "(" || token().text == "[" || token().text == "{" || token().text == "-" ||
+               token().text == "+" || token().text == "~" || token().text == "*" || token().text == "...";
+      default:
+        return false;
     }
   }
 
@@ -404,7 +423,8 @@ class Parser {
 
   // Python's levels, loosest first; `not`, comparisons, unary minus and ** have rules of their own.
   ExprPtr binary(int level) {
-    static constexpr std::string_view levels[][5] = {{"or"}, {"and"}, {}, {}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}};
+    static constexpr std::string_view levels[][5] = {
+        {"or"}, {"and"}, {}, {}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}};
     if (level == 2) return negation();
     if (level == 3) return comparison();
     if (level == 10) return unary();
@@ -579,17 +599,21 @@ class Parser {
     Deeper deeper(*this);
     uint32_t at = token().at;
     switch (token().kind) {
-      case TokenKind::number: return number();
+      case TokenKind::number:
+        return number();
       case TokenKind::string:
-      case TokenKind::fstring: return strings();
-      case TokenKind::name: break;
+      case TokenKind::fstring:
+        return strings();
+      case TokenKind::name:
+        break;
       case TokenKind::op:
         if (take("...")) return close(node(ExprKind::dots, at));
         if (take("(")) return parenthesised(at);
         if (take("[")) return list(at);
         if (take("{")) return dict(at);
         [[fallthrough]];
-      default: fail_here("expected an expression but found " + describe());
+      default:
+        fail_here("expected an expression but found " + describe());
     }
     std::string_view word = token().text;
     if (word == "None" || word == "True" || word == "False") {
@@ -611,7 +635,8 @@ class Parser {
     for (char c : token().text)
       if (c != '_') text += c;
     const char *first = text.data(), *last = first + text.size();
-    if (text.size() > 2 && text[0] == '0' && isalpha(static_cast<unsigned char>(text[1])) && (text[1] | 32) != 'e' && (text[1] | 32) != 'j') {
+    if (text.size() > 2 && text[0] == '0' && isalpha(static_cast<unsigned char>(text[1])) &&
+        (text[1] | 32) != 'e' && (text[1] | 32) != 'j') {
       int base = (text[1] | 32) == 'x' ? 16 : (text[1] | 32) == 'b' ? 2 : 8;
       uint64_t v = 0;
       auto r = std::from_chars(first + 2, last, v, base);
@@ -625,8 +650,10 @@ class Parser {
     } else if (text.find_first_of(".eE") != std::string::npos) {
       double d = 0;
       auto r = std::from_chars(first, last, d);
-      if (r.ec == std::errc::result_out_of_range) d = std::strtod(text.c_str(), nullptr);
-      else if (r.ec != std::errc() || r.ptr != last) fail_here("a number that is not understood");
+      if (r.ec == std::errc::result_out_of_range)
+        d = std::strtod(text.c_str(), nullptr);
+      else if (r.ec != std::errc() || r.ptr != last)
+        fail_here("a number that is not understood");
       e->value = tern::Value(d);
     } else {
       int64_t v = 0;
@@ -691,9 +718,12 @@ class Parser {
           if (s[i] == '(' || s[i] == '[' || s[i] == '{') ++depth;
           if (s[i] == ')' || s[i] == ']' || s[i] == '}') --depth;
           if (depth == 0 && (s[i] == ':' || s[i] == '!') && !(s[i] == '!' && i + 1 < end && s[i + 1] == '='))
-            fail_at(*source_, t.at + static_cast<uint32_t>(i), "format specifications in f-strings are not part of TorchScript");
+            fail_at(*source_, t.at + static_cast<uint32_t>(i),
+                    "format specifications in f-strings are not part of TorchScript");
         }
-        if (i >= end) fail_at(*source_, t.at + static_cast<uint32_t>(start), "an expression in an f-string that is never closed");
+        if (i >= end)
+          fail_at(*source_, t.at + static_cast<uint32_t>(start),
+                  "an expression in an f-string that is never closed");
         flush();
         // The part is read as a source of its own whose positions are those of this one.
         auto part = std::make_shared<Source>(*source_);
@@ -710,7 +740,8 @@ class Parser {
         ++i;
       } else {
         size_t stop = i;
-        while (stop < end && s[stop] != '{' && s[stop] != '}') stop += s[stop] == '\\' && stop + 1 < end ? 2 : 1;
+        while (stop < end && s[stop] != '{' && s[stop] != '}')
+          stop += s[stop] == '\\' && stop + 1 < end ? 2 : 1;
         stop = std::min(stop, end);
         append_escaped(text, s.substr(i, stop - i), *source_, t.at);
         i = stop;
@@ -727,7 +758,8 @@ class Parser {
       return e;
     }
     if (take(")")) {
-      if (first->kind == ExprKind::starred) fail_at(*source_, at, "a starred expression needs a tuple or list around it");
+      if (first->kind == ExprKind::starred)
+        fail_at(*source_, at, "a starred expression needs a tuple or list around it");
       return first;
     }
     ExprPtr tuple = node(ExprKind::tuple, at);

@@ -1,4 +1,5 @@
-// Graph → TorchScript source, as PyTorch writes it into the code/ of an archive: one statement a node, constants in place.
+// Graph → TorchScript source, as PyTorch writes it into the code/ of an archive: one statement a node,
+// constants in place.
 #include <cmath>
 #include <set>
 
@@ -27,14 +28,26 @@ std::string quoted(std::string_view s) {
   std::string out = "\"";
   for (char c : s) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
       default:
-        if (static_cast<unsigned char>(c) < 32 || c == 127) out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-        else out += c;
+        if (static_cast<unsigned char>(c) < 32 || c == 127)
+          out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+        else
+          out += c;
     }
   }
   return out + "\"";
@@ -52,7 +65,8 @@ class Printer {
  public:
   Printer(ConstantTable& constants, int indent) : constants_(constants), indent_(indent) {}
 
-  std::string function(const ir::Graph& graph, std::string_view name, const std::vector<Argument>& args, const Type* returns, bool is_method) {
+  std::string function(const ir::Graph& graph, std::string_view name, const std::vector<Argument>& args,
+                       const Type* returns, bool is_method) {
     std::string head = std::string(static_cast<size_t>(indent_) * 2, ' ') + "def " + std::string(name) + "(";
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
       ir::Value& v = *graph.inputs()[i];
@@ -84,23 +98,31 @@ class Printer {
   std::string constant(const tern::Value& v, const Type* type = nullptr) {
     if (type && type->is(TypeKind::optional) && !v.is_none()) type = type->element();
     switch (v.kind()) {
-      case ValueKind::none: return "None";
-      case ValueKind::bool_: return v.to_bool() ? "True" : "False";
+      case ValueKind::none:
+        return "None";
+      case ValueKind::bool_:
+        return v.to_bool() ? "True" : "False";
       case ValueKind::int_:
-        if (v.sym().is_symbolic()) fail("a symbolic size cannot be written as TorchScript source: read it from a tensor with size()");
+        if (v.sym().is_symbolic())
+          fail("a symbolic size cannot be written as TorchScript source: read it from a tensor with size()");
         return type && type->is(TypeKind::float_) ? real(v.to_double()) : std::to_string(v.to_int());
-      case ValueKind::float_: return real(v.to_double());
+      case ValueKind::float_:
+        return real(v.to_double());
       case ValueKind::complex_: {
         std::complex<double> c = v.scalar().to_complex();
         return "complex(" + real(c.real()) + ", " + real(c.imag()) + ")";
       }
-      case ValueKind::device: return "torch.device(" + quoted(v.device().str()) + ")";
-      case ValueKind::string: return quoted(v.string());
-      case ValueKind::tensor: return "CONSTANTS.c" + std::to_string(constants_.add(v));
+      case ValueKind::device:
+        return "torch.device(" + quoted(v.device().str()) + ")";
+      case ValueKind::string:
+        return quoted(v.string());
+      case ValueKind::tensor:
+        return "CONSTANTS.c" + std::to_string(constants_.add(v));
       case ValueKind::tuple: {
         std::string s = "(";
         for (size_t i = 0; i < v.items().size(); ++i) {
-          const Type* t = type && type->is(TypeKind::tuple) && i < type->elements().size() ? type->element(i) : nullptr;
+          const Type* t =
+              type && type->is(TypeKind::tuple) && i < type->elements().size() ? type->element(i) : nullptr;
           s += (i ? ", " : "") + constant(v.items()[i], t);
         }
         return s + (v.items().size() == 1 ? ",)" : ")");
@@ -119,11 +141,13 @@ class Printer {
       }
       case ValueKind::dict: {
         std::string s = "{";
-        for (auto& [k, item] : v.entries()) s += (s.size() > 1 ? ", " : "") + constant(k) + ": " + constant(item);
+        for (auto& [k, item] : v.entries())
+          s += (s.size() > 1 ? ", " : "") + constant(k) + ": " + constant(item);
         s += "}";
         return type ? "annotate(" + annotation(type) + ", " + s + ")" : s;
       }
-      case ValueKind::object: fail(ErrorKind::not_supported, "an object cannot be a constant of TorchScript source");
+      case ValueKind::object:
+        fail(ErrorKind::not_supported, "an object cannot be a constant of TorchScript source");
     }
     return "None";
   }
@@ -136,19 +160,67 @@ class Printer {
     return types.size() == 1 ? types[0] : Type::tuple(types);
   }
 
-  void line(std::string_view text) { out_ += std::string(static_cast<size_t>(indent_) * 2, ' ') + std::string(text) + "\n"; }
+  void line(std::string_view text) {
+    out_ += std::string(static_cast<size_t>(indent_) * 2, ' ') + std::string(text) + "\n";
+  }
 
   // ---- names ----
   const std::string& name_value(const ir::Value& v, std::string_view wanted) {
-    static const std::set<std::string_view> taken = {"torch", "ops", "CONSTANTS", "__torch__", "inf", "nan", "infj", "nanj", "annotate", "uninitialized",
-                                                     "unchecked_cast", "fork", "rpc_async", "rpc_sync", "rpc_remote", "math", "device", "Tensor", "List", "Dict", "Optional",
-                                                     "Tuple", "Final", "Module", "rangelist", "getattr", "range", "print", "len", "tuple", "str", "int", "float", "bool",
-                                                     "complex", "list", "dict", "min", "max", "abs", "round", "isinstance", "zip", "enumerate", "sum", "sorted", "any", "all"};
+    static const std::set<std::string_view> taken = {"torch",
+                                                     "ops",
+                                                     "CONSTANTS",
+                                                     "__torch__",
+                                                     "inf",
+                                                     "nan",
+                                                     "infj",
+                                                     "nanj",
+                                                     "annotate",
+                                                     "uninitialized",
+                                                     "unchecked_cast",
+                                                     "fork",
+                                                     "rpc_async",
+                                                     "rpc_sync",
+                                                     "rpc_remote",
+                                                     "math",
+                                                     "device",
+                                                     "Tensor",
+                                                     "List",
+                                                     "Dict",
+                                                     "Optional",
+                                                     "Tuple",
+                                                     "Final",
+                                                     "Module",
+                                                     "rangelist",
+                                                     "getattr",
+                                                     "range",
+                                                     "print",
+                                                     "len",
+                                                     "tuple",
+                                                     "str",
+                                                     "int",
+                                                     "float",
+                                                     "bool",
+                                                     "complex",
+                                                     "list",
+                                                     "dict",
+                                                     "min",
+                                                     "max",
+                                                     "abs",
+                                                     "round",
+                                                     "isinstance",
+                                                     "zip",
+                                                     "enumerate",
+                                                     "sum",
+                                                     "sorted",
+                                                     "any",
+                                                     "all"};
     std::string base;
     for (char c : wanted) base += isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
     if (base.empty() || (base[0] >= '0' && base[0] <= '9')) base = "_" + base;
     std::string name = base;
-    auto bad = [&](const std::string& n) { return used_.count(n) || taken.count(n) || (ir::is_python_reserved(n) && n != "input"); };
+    auto bad = [&](const std::string& n) {
+      return used_.count(n) || taken.count(n) || (ir::is_python_reserved(n) && n != "input");
+    };
     if (bad(name)) {
       uint32_t& next = next_[base];
       do name = base + std::to_string(next++);
@@ -170,7 +242,8 @@ class Printer {
 
   std::string operand(const ir::Operand& o, const Type* type = nullptr) {
     if (o.is_value()) {
-      if (auto it = constants_of_.find(&o.value()); it != constants_of_.end()) return constant(*it->second, type);
+      if (auto it = constants_of_.find(&o.value()); it != constants_of_.end())
+        return constant(*it->second, type);
       return name_of(o.value());
     }
     if (o.is_constant()) return constant(o.constant(), type);
@@ -179,7 +252,8 @@ class Printer {
     std::string s = "[";
     for (size_t i = 0; i < o.list().size(); ++i) s += (i ? ", " : "") + operand(o.list()[i], element);
     s += "]";
-    if (element && element->is(TypeKind::optional)) return "annotate(" + annotation(Type::list(element)) + ", " + s + ")";
+    if (element && element->is(TypeKind::optional))
+      return "annotate(" + annotation(Type::list(element)) + ", " + s + ")";
     return s;
   }
   std::string operands(const ir::Node& n, size_t from = 0) {
@@ -204,7 +278,8 @@ class Printer {
   void give(const ir::Node& n, const std::string& expression) {
     bool used = false;
     for (ir::Value* v : n.outputs()) used = used || v->has_uses();
-    if (n.num_outputs() == 0 || !used) return line(n.num_outputs() ? fresh() + " = " + expression : expression);
+    if (n.num_outputs() == 0 || !used)
+      return line(n.num_outputs() ? fresh() + " = " + expression : expression);
     std::string left;
     for (ir::Value* v : n.outputs()) left += (left.empty() ? "" : ", ") + name_of(*v);
     line(left + " = " + expression);
@@ -232,7 +307,8 @@ class Printer {
         if (i + 1 < n.inputs().size()) s += !list && i % 2 == 0 ? ": " : ", ";
       }
       s += list ? "]" : "}";
-      bool optional = t->is(TypeKind::list) && (t->element()->is(TypeKind::optional) || t->element()->is(TypeKind::union_));
+      bool optional = t->is(TypeKind::list) &&
+                      (t->element()->is(TypeKind::optional) || t->element()->is(TypeKind::union_));
       if (none || optional || !list) s = "annotate(" + annotation(t) + ", " + s + ")";
       return give(n, s);
     }
@@ -240,7 +316,9 @@ class Printer {
       const Type* t = n.output().type();
       std::string s;
       for (size_t i = 0; i < n.inputs().size(); ++i)
-        s += (s.empty() ? "" : ", ") + operand(n.input(i), t->is(TypeKind::tuple) && i < t->elements().size() ? t->element(i) : nullptr);
+        s +=
+            (s.empty() ? "" : ", ") +
+            operand(n.input(i), t->is(TypeKind::tuple) && i < t->elements().size() ? t->element(i) : nullptr);
       if (t->is(TypeKind::tuple) && !t->name().empty()) return give(n, t->name().str() + "(" + s + ")");
       return give(n, "(" + s + (n.inputs().size() == 1 ? ",)" : ")"));
     }
@@ -250,7 +328,8 @@ class Printer {
       for (ir::Value* v : n.outputs()) left += name_of(*v) + ", ";
       return line(left + "= " + operand(n.input(0)));
     }
-    if (kind == "prim::TupleIndex" || kind == "aten::__getitem__") return give(n, "(" + operand(n.input(0)) + ")[" + operand(n.input(1)) + "]");
+    if (kind == "prim::TupleIndex" || kind == "aten::__getitem__")
+      return give(n, "(" + operand(n.input(0)) + ")[" + operand(n.input(1)) + "]");
     if (kind == "prim::GetAttr" || kind == "prim::SetAttr") {
       std::string object = operand(n.input(0));
       const std::string& a = n.attribute("name")->string();
@@ -275,23 +354,37 @@ class Printer {
       std::string c = n.output().type()->name().str();
       return give(n, c + ".__new__(" + c + ")");
     }
-    if (kind == "prim::unchecked_cast") return give(n, "unchecked_cast(" + annotation(n.output().type()) + ", " + operand(n.input(0)) + ")");
+    if (kind == "prim::unchecked_cast")
+      return give(n, "unchecked_cast(" + annotation(n.output().type()) + ", " + operand(n.input(0)) + ")");
     if (kind == "prim::Uninitialized") return give(n, "uninitialized(" + annotation(n.output().type()) + ")");
     if (kind == "prim::isinstance") {
       std::string types;
-      for (const tern::Value& t : n.attribute("types")->items()) types += (types.empty() ? "" : ", ") + annotation(ir::parse_type(t.string()));
-      return give(n, "isinstance(" + operand(n.input(0)) + ", " + (n.attribute("types")->items().size() == 1 ? types : "(" + types + ")") + ")");
+      for (const tern::Value& t : n.attribute("types")->items())
+        types += (types.empty() ? "" : ", ") + annotation(ir::parse_type(t.string()));
+      return give(n, "isinstance(" + operand(n.input(0)) + ", " +
+                         (n.attribute("types")->items().size() == 1 ? types : "(" + types + ")") + ")");
     }
     if (kind == "prim::Print") return line("print(" + operands(n) + ")");
     if (kind == "prim::RaiseException") {
       bool plain_kind = n.inputs().size() < 2 || n.input(1).is_none();
-      return line("ops.prim.RaiseException(" + operand(n.input(0)) + (plain_kind ? "" : ", " + operand(n.input(1))) + ")");
+      return line("ops.prim.RaiseException(" + operand(n.input(0)) +
+                  (plain_kind ? "" : ", " + operand(n.input(1))) + ")");
     }
-    if (kind == "prim::tolist") return give(n, "annotate(" + annotation(n.output().type()) + ", (" + operand(n.input(0)) + ").tolist())");
-    static const std::pair<std::string_view, std::string_view> casts[] = {{"aten::Int", "int"}, {"aten::Float", "float"}, {"aten::Bool", "bool"}, {"aten::str", "str"}, {"aten::Complex", "complex"}};
+    if (kind == "prim::tolist")
+      return give(n,
+                  "annotate(" + annotation(n.output().type()) + ", (" + operand(n.input(0)) + ").tolist())");
+    static const std::pair<std::string_view, std::string_view> casts[] = {{"aten::Int", "int"},
+                                                                          {"aten::Float", "float"},
+                                                                          {"aten::Bool", "bool"},
+                                                                          {"aten::str", "str"},
+                                                                          {"aten::Complex", "complex"}};
     for (auto [from, to] : casts)
       if (kind == from && !n.op()) return give(n, std::string(to) + "(" + operands(n) + ")");
-    static const std::pair<std::string_view, std::string_view> implicit[] = {{"aten::IntImplicit", "int"}, {"aten::FloatImplicit", "float"}, {"aten::ScalarImplicit", "number"}, {"aten::ComplexImplicit", "complex"}};
+    static const std::pair<std::string_view, std::string_view> implicit[] = {
+        {"aten::IntImplicit", "int"},
+        {"aten::FloatImplicit", "float"},
+        {"aten::ScalarImplicit", "number"},
+        {"aten::ComplexImplicit", "complex"}};
     for (auto [from, to] : implicit)
       if (kind == from) return give(n, "annotate(" + std::string(to) + ", " + operands(n) + ")");
     give(n, call(n));
@@ -302,7 +395,9 @@ class Printer {
     size_t colons = kind.find("::");
     std::string space(kind.substr(0, colons)), name(kind.substr(colons + 2));
     name = name.substr(0, name.find('.'));
-    if (space == "aten" && (name == "sym_size" || name == "sym_numel" || name == "sym_stride" || name == "sym_storage_offset")) name = name.substr(4);
+    if (space == "aten" &&
+        (name == "sym_size" || name == "sym_numel" || name == "sym_stride" || name == "sym_storage_offset"))
+      name = name.substr(4);
     std::string head = space == "aten" && is_callable(name) ? "torch." + name : "ops." + space + "." + name;
     std::string args;
     auto add = [&](const std::string& text) { args += (args.empty() ? "" : ", ") + text; };
@@ -313,14 +408,17 @@ class Printer {
       while (last > 0) {
         const SchemaArg& a = s.args[last - 1];
         const ir::Operand& o = n.input(last - 1);
-        bool is_default = o.is_constant() && ((a.default_value && same(o.constant(), *a.default_value)) || (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
+        bool is_default =
+            o.is_constant() && ((a.default_value && same(o.constant(), *a.default_value)) ||
+                                (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
         if (!is_default) break;
         --last;
       }
       for (size_t i = 0; i < last; ++i) {
         const SchemaArg& a = s.args[i];
         const ir::Operand& o = n.input(i);
-        if (a.keyword_only && o.is_constant() && a.default_value && same(o.constant(), *a.default_value)) continue;
+        if (a.keyword_only && o.is_constant() && a.default_value && same(o.constant(), *a.default_value))
+          continue;
         std::string text = operand(o, Type::of(a.type));
         add(a.keyword_only ? a.name.str() + "=" + text : text);
       }
@@ -328,13 +426,29 @@ class Printer {
       const tern::Value* keywords = n.attribute("keywords");
       size_t named = keywords ? keywords->items().size() : 0;
       size_t positional = n.inputs().size() - named;
+      // Of a builtin the signature says which arguments need their names.
+      for (const Signature& sig : signatures(n.kind())) {
+        if (keywords || sig.args.empty()) continue;
+        if (sig.op || sig.args.size() != n.inputs().size() || !sig.args.back().keyword_only) continue;
+        for (size_t i = 0; i < n.inputs().size(); ++i) {
+          const SigArg& a = sig.args[i];
+          if (a.keyword_only && a.default_value && n.input(i).is_constant() &&
+              same(n.input(i).constant(), *a.default_value))
+            continue;
+          add(a.keyword_only ? a.name.str() + "=" + operand(n.input(i)) : operand(n.input(i)));
+        }
+        return head + "(" + args + ")";
+      }
       for (size_t i = 0; i < n.inputs().size(); ++i)
-        add(i < positional ? operand(n.input(i)) : keywords->items()[i - positional].string() + "=" + operand(n.input(i)));
+        add(i < positional ? operand(n.input(i))
+                           : keywords->items()[i - positional].string() + "=" + operand(n.input(i)));
     }
     return head + "(" + args + ")";
   }
   static bool is_callable(const std::string& name) {
-    static const std::set<std::string_view> words = {"and", "or", "not", "is", "in", "if", "else", "for", "while", "def", "class", "return", "pass", "del", "from", "with", "raise", "lambda", "global", "import", "assert"};
+    static const std::set<std::string_view> words = {
+        "and",    "or",   "not", "is",   "in",   "if",    "else",   "for",    "while",  "def",   "class",
+        "return", "pass", "del", "from", "with", "raise", "lambda", "global", "import", "assert"};
     return !words.count(name);
   }
   static bool same(const tern::Value& a, const tern::Value& b) { return a.kind() == b.kind() && a.equals(b); }
@@ -351,7 +465,8 @@ class Printer {
       size_t before = out_.size();
       block(b);
       std::string right;
-      for (size_t i = 0; i < n.num_outputs(); ++i) right += (right.empty() ? "" : ", ") + widened(b.returns()[i], n.output(i).type());
+      for (size_t i = 0; i < n.num_outputs(); ++i)
+        right += (right.empty() ? "" : ", ") + widened(b.returns()[i], n.output(i).type());
       if (!left.empty()) line(left + " = " + right);
       if (out_.size() == before) line("pass");
       --indent_;
@@ -368,7 +483,9 @@ class Printer {
   void loop_node(const ir::Node& n) {
     const ir::Block& b = *n.blocks()[0];
     const ir::Operand &trip = n.input(0), &start = n.input(1), &next = b.returns()[0];
-    auto constant_true = [](const ir::Operand& o) { return o.is_constant() && o.constant().is_bool() && o.constant().to_bool(); };
+    auto constant_true = [](const ir::Operand& o) {
+      return o.is_constant() && o.constant().is_bool() && o.constant().to_bool();
+    };
     bool is_for = constant_true(start) && constant_true(next);
     bool endless = trip.is_constant() && trip.constant().is_int() && trip.constant().to_int() == INT64_MAX;
     bool counts = b.param(0).has_uses();
@@ -415,7 +532,9 @@ class Printer {
     }
     std::string counter = name_value(b.param(0), b.param(0).name()), limit = operand(trip);
     line(counter + " = 0");
-    line(going + " = " + (constant_true(start) ? "torch.gt(" + limit + ", 0)" : "torch.__and__(torch.gt(" + limit + ", 0), " + operand(start) + ")"));
+    line(going + " = " +
+         (constant_true(start) ? "torch.gt(" + limit + ", 0)"
+                               : "torch.__and__(torch.gt(" + limit + ", 0), " + operand(start) + ")"));
     line("while " + going + ":");
     ++indent_;
     size_t before = out_.size();
@@ -448,7 +567,8 @@ size_t ConstantTable::add(const tern::Value& value) {
 }
 
 std::string print_source(const Function& f, ConstantTable& constants) {
-  return Printer(constants, f.owner() ? 1 : 0).function(f.graph(), f.name(), f.args(), f.returns(), f.owner() != nullptr);
+  return Printer(constants, f.owner() ? 1 : 0)
+      .function(f.graph(), f.name(), f.args(), f.returns(), f.owner() != nullptr);
 }
 
 std::string print_source(const ir::Graph& graph, std::string_view name, ConstantTable& constants) {
@@ -462,7 +582,8 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
   if (type.kind == ClassKind::interface) s += "(Interface)";
   s += ":\n";
   if (type.kind == ClassKind::module) {
-    for (auto [word, role] : {std::pair{"__parameters__", Role::parameter}, std::pair{"__buffers__", Role::buffer}}) {
+    for (auto [word, role] :
+         {std::pair{"__parameters__", Role::parameter}, std::pair{"__buffers__", Role::buffer}}) {
       s += std::string("  ") + word + " = [";
       for (const Attribute& a : type.attributes)
         if (a.role == role) s += quoted(a.name.view()) + ", ";
@@ -474,7 +595,9 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
     if (a.role == Role::constant) {
       Printer p(constants, 1);
       if (!fine) continue;
-      s += "  " + a.name.str() + " : " + (type.kind == ClassKind::named_tuple ? annotation(a.type) : "Final[" + annotation(a.type) + "]") + " = " + p.constant(a.value, a.type) + "\n";
+      s += "  " + a.name.str() + " : " +
+           (type.kind == ClassKind::named_tuple ? annotation(a.type) : "Final[" + annotation(a.type) + "]") +
+           " = " + p.constant(a.value, a.type) + "\n";
     } else if (fine) {
       s += "  " + a.name.str() + " : " + annotation(a.type) + "\n";
     } else {

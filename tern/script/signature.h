@@ -1,5 +1,5 @@
-// What can be called by name from source: operators of the registry and the language's builtins on numbers, strings and
-// containers, all as signatures over type patterns.
+// What can be called by name from source: operators of the registry and the language's builtins on numbers,
+// strings and containers, all as signatures over type patterns.
 #pragma once
 #include <optional>
 #include <vector>
@@ -36,7 +36,8 @@ struct Signature {
   std::string str() const;
 };
 
-// All of that name, builtins of numbers and containers after the tensor operators; empty if unknown. Thread-safe; kept.
+// All of that name, builtins of numbers and containers after the tensor operators; empty if unknown.
+// Thread-safe; kept.
 const std::vector<Signature>& signatures(Symbol name);
 
 // Type variables of one call.

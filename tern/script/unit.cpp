@@ -16,8 +16,12 @@ class UnitHost final : public ir::Host {
  public:
   UnitHost(Unit* unit, size_t depth) : unit_(unit), depth_(depth) {}
 
-  tern::Value get_attribute(const tern::Value& object, Symbol name) override { return at(object, name).get(name); }
-  void set_attribute(const tern::Value& object, Symbol name, const tern::Value& value) override { at(object, name).set(name, value); }
+  tern::Value get_attribute(const tern::Value& object, Symbol name) override {
+    return at(object, name).get(name);
+  }
+  void set_attribute(const tern::Value& object, Symbol name, const tern::Value& value) override {
+    at(object, name).set(name, value);
+  }
   tern::Value call_method(const tern::Value& object, Symbol name, Span<const tern::Value> args) override {
     Object& o = at(object, name);
     Function* f = o.type->method(name);
@@ -37,12 +41,16 @@ class UnitHost final : public ir::Host {
     if (!c) failf("the class {} is not known", type.name().view());
     return Object::make(unit_->shared_from_this(), *c);
   }
-  bool is_instance(const tern::Value& value, const ir::Type& type) override { return script::is_instance(value, type); }
+  bool is_instance(const tern::Value& value, const ir::Type& type) override {
+    return script::is_instance(value, type);
+  }
 
  private:
   static Object& at(const tern::Value& v, Symbol name) {
     Object* o = Object::of(v);
-    if (!o) failf(ErrorKind::type, "expected a module or an object with '{}' but found {}", name.view(), v.kind_name());
+    if (!o)
+      failf(ErrorKind::type, "expected a module or an object with '{}' but found {}", name.view(),
+            v.kind_name());
     return *o;
   }
   Unit* unit_;
@@ -68,8 +76,10 @@ void check_argument(const Function& f, const Argument& a, tern::Value& v) {
   }
   if (t->is(TypeKind::list) && v.is_list() && !v.element_type()) v.set_element_type(t->element());
   if (!is_instance(v, *t))
-    failf(ErrorKind::type, "{}() expected a value of type '{}' for argument '{}' but instead found type '{}'\n  {}", f.name(),
-          t->str(ir::TypeStyle::annotation), a.name.view(), v.is_object() && Object::of(v) ? Object::of(v)->type->name.str() : std::string(v.kind_name()),
+    failf(ErrorKind::type,
+          "{}() expected a value of type '{}' for argument '{}' but instead found type '{}'\n  {}", f.name(),
+          t->str(ir::TypeStyle::annotation), a.name.view(),
+          v.is_object() && Object::of(v) ? Object::of(v)->type->name.str() : std::string(v.kind_name()),
           f.signature());
 }
 
@@ -115,9 +125,11 @@ std::string Function::signature() const {
   return text;
 }
 
-std::vector<tern::Value> Function::bind(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords) const {
+std::vector<tern::Value> Function::bind(Span<const tern::Value> args,
+                                        Span<const std::pair<Symbol, tern::Value>> keywords) const {
   if (args.size() > args_.size())
-    failf(ErrorKind::type, "{}() takes {} arguments but {} were given\n  {}", name(), args_.size(), args.size(), signature());
+    failf(ErrorKind::type, "{}() takes {} arguments but {} were given\n  {}", name(), args_.size(),
+          args.size(), signature());
   std::vector<tern::Value> out(args_.size());
   std::vector<bool> given(args_.size());
   for (size_t i = 0; i < args.size(); ++i) {
@@ -127,14 +139,17 @@ std::vector<tern::Value> Function::bind(Span<const tern::Value> args, Span<const
   for (auto& [key, v] : keywords) {
     size_t at = 0;
     while (at < args_.size() && args_[at].name != key) ++at;
-    if (at == args_.size()) failf(ErrorKind::type, "{}() has no argument '{}'\n  {}", name(), key.view(), signature());
+    if (at == args_.size())
+      failf(ErrorKind::type, "{}() has no argument '{}'\n  {}", name(), key.view(), signature());
     if (given[at]) failf(ErrorKind::type, "{}() got two values for argument '{}'", name(), key.view());
     out[at] = v;
     given[at] = true;
   }
   for (size_t i = 0; i < args_.size(); ++i) {
     if (!given[i]) {
-      if (!args_[i].default_value) failf(ErrorKind::type, "{}() is missing a value for argument '{}'\n  {}", name(), args_[i].name.view(), signature());
+      if (!args_[i].default_value)
+        failf(ErrorKind::type, "{}() is missing a value for argument '{}'\n  {}", name(),
+              args_[i].name.view(), signature());
       out[i] = *args_[i].default_value;
     }
     if (i > 0 || !owner_) check_argument(*this, args_[i], out[i]);
@@ -142,7 +157,8 @@ std::vector<tern::Value> Function::bind(Span<const tern::Value> args, Span<const
   return out;
 }
 
-tern::Value Function::call(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords) const {
+tern::Value Function::call(Span<const tern::Value> args,
+                           Span<const std::pair<Symbol, tern::Value>> keywords) const {
   if (!graph_) {
     if (!unit) failf("{} has no graph", name_.view());
     unit->compile(const_cast<Function&>(*this));
@@ -151,7 +167,7 @@ tern::Value Function::call(Span<const tern::Value> args, Span<const std::pair<Sy
   std::vector<tern::Value> inputs = bind(args, keywords);
   {
     std::lock_guard guard(preparing_);
-    if (!program_) program_ = std::make_unique<ir::Program>(*graph_);
+    if (!program_) program_ = std::make_unique<ir::Program>(*graph_, true);
   }
   UnitHost host(unit, call_depth);
   ir::RunOptions options;
@@ -200,12 +216,14 @@ Function* ClassType::method(Symbol wanted) const {
   return nullptr;
 }
 Attribute& ClassType::add(Attribute attribute) {
-  if (find(attribute.name)) failf(ErrorKind::value, "{} has an attribute '{}' already", name.view(), attribute.name.view());
+  if (find(attribute.name))
+    failf(ErrorKind::value, "{} has an attribute '{}' already", name.view(), attribute.name.view());
   attributes.push_back(std::move(attribute));
   return attributes.back();
 }
 Function& ClassType::add_method(std::unique_ptr<Function> f) {
-  if (method(Symbol(f->name()))) failf(ErrorKind::value, "{} has a method '{}' already", name.view(), f->name());
+  if (method(Symbol(f->name())))
+    failf(ErrorKind::value, "{} has a method '{}' already", name.view(), f->name());
   f->unit = unit;
   methods.push_back(std::move(f));
   return *methods.back();
@@ -224,7 +242,9 @@ tern::Value Object::make(std::shared_ptr<Unit> unit, ClassType& type) {
   o->slots.resize(type.num_slots());
   return tern::Value::object(o);
 }
-Object* Object::of(const tern::Value& value) { return value.is_object() ? dynamic_cast<Object*>(value.box()) : nullptr; }
+Object* Object::of(const tern::Value& value) {
+  return value.is_object() ? dynamic_cast<Object*>(value.box()) : nullptr;
+}
 const tern::Value* Object::find(Symbol attribute) const {
   int at = type->slot(attribute);
   if (at >= 0) return static_cast<size_t>(at) < slots.size() ? &slots[static_cast<size_t>(at)] : nullptr;
@@ -238,7 +258,9 @@ tern::Value Object::get(Symbol attribute) const {
 }
 void Object::set(Symbol attribute, tern::Value value) {
   int at = type->slot(attribute);
-  if (at < 0) failf(ErrorKind::value, "'{}' object has no attribute '{}' that can be set", type->short_name(), attribute.view());
+  if (at < 0)
+    failf(ErrorKind::value, "'{}' object has no attribute '{}' that can be set", type->short_name(),
+          attribute.view());
   if (slots.size() < type->num_slots()) grow();
   slots[static_cast<size_t>(at)] = std::move(value);
 }
@@ -248,7 +270,9 @@ void Object::set(Symbol attribute, tern::Value value) {
 std::shared_ptr<Unit> Unit::make() { return std::shared_ptr<Unit>(new Unit); }
 Unit::~Unit() = default;
 
-bool Unit::has(Symbol qualified) const { return class_by_name_.count(qualified) || function_by_name_.count(qualified); }
+bool Unit::has(Symbol qualified) const {
+  return class_by_name_.count(qualified) || function_by_name_.count(qualified);
+}
 
 void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily) {
   auto file = std::make_shared<File>(parse_file(source));
@@ -323,14 +347,16 @@ Function* Unit::find_function(Symbol qualified) {
   return it->second;
 }
 ClassType& Unit::add_class(std::unique_ptr<ClassType> type) {
-  if (!class_by_name_.emplace(type->name, type.get()).second) failf(ErrorKind::value, "the class {} is defined already", type->name.view());
+  if (!class_by_name_.emplace(type->name, type.get()).second)
+    failf(ErrorKind::value, "the class {} is defined already", type->name.view());
   type->unit = this;
   for (auto& m : type->methods) m->unit = this;
   classes_.push_back(std::move(type));
   return *classes_.back();
 }
 Function& Unit::add_function(std::unique_ptr<Function> f) {
-  if (!function_by_name_.emplace(f->qualified(), f.get()).second) failf(ErrorKind::value, "the function {} is defined already", f->qualified().view());
+  if (!function_by_name_.emplace(f->qualified(), f.get()).second)
+    failf(ErrorKind::value, "the function {} is defined already", f->qualified().view());
   f->unit = this;
   functions_.push_back(std::move(f));
   return *functions_.back();
@@ -339,7 +365,8 @@ Symbol Unit::unique_class_name(std::string_view wanted) const {
   if (!has(Symbol(wanted))) return Symbol(wanted);
   size_t dot = wanted.rfind('.');
   for (size_t i = 0;; ++i) {
-    std::string mangled = fmt::format("{}.___torch_mangle_{}.{}", wanted.substr(0, dot), i, wanted.substr(dot + 1));
+    std::string mangled =
+        fmt::format("{}.___torch_mangle_{}.{}", wanted.substr(0, dot), i, wanted.substr(dot + 1));
     if (!has(Symbol(mangled))) return Symbol(mangled);
   }
 }
@@ -356,24 +383,38 @@ void Unit::compile_all() {
 
 bool is_instance(const tern::Value& v, const ir::Type& t) {
   switch (t.kind()) {
-    case TypeKind::any: return true;
-    case TypeKind::tensor: return v.is_tensor();
-    case TypeKind::int_: return v.is_int();
-    case TypeKind::float_: return v.is_float();
-    case TypeKind::bool_: return v.is_bool();
-    case TypeKind::complex_: return v.is_complex();
-    case TypeKind::number: return v.is_int() || v.is_float() || v.is_complex();
-    case TypeKind::string: return v.is_string();
-    case TypeKind::none: return v.is_none();
-    case TypeKind::device: return v.kind() == ValueKind::device;
-    case TypeKind::optional: return v.is_none() || is_instance(v, *t.element());
+    case TypeKind::any:
+      return true;
+    case TypeKind::tensor:
+      return v.is_tensor();
+    case TypeKind::int_:
+      return v.is_int();
+    case TypeKind::float_:
+      return v.is_float();
+    case TypeKind::bool_:
+      return v.is_bool();
+    case TypeKind::complex_:
+      return v.is_complex();
+    case TypeKind::number:
+      return v.is_int() || v.is_float() || v.is_complex();
+    case TypeKind::string:
+      return v.is_string();
+    case TypeKind::none:
+      return v.is_none();
+    case TypeKind::device:
+      return v.kind() == ValueKind::device;
+    case TypeKind::optional:
+      return v.is_none() || is_instance(v, *t.element());
     case TypeKind::union_:
-      return std::any_of(t.elements().begin(), t.elements().end(), [&](const Type* e) { return is_instance(v, *e); });
+      return std::any_of(t.elements().begin(), t.elements().end(),
+                         [&](const Type* e) { return is_instance(v, *e); });
     case TypeKind::list:
-      return v.is_list() && std::all_of(v.items().begin(), v.items().end(), [&](const tern::Value& i) { return is_instance(i, *t.element()); });
+      return v.is_list() && std::all_of(v.items().begin(), v.items().end(),
+                                        [&](const tern::Value& i) { return is_instance(i, *t.element()); });
     case TypeKind::dict:
-      return v.is_dict() && std::all_of(v.entries().begin(), v.entries().end(),
-                                        [&](const auto& e) { return is_instance(e.first, *t.element(0)) && is_instance(e.second, *t.element(1)); });
+      return v.is_dict() && std::all_of(v.entries().begin(), v.entries().end(), [&](const auto& e) {
+               return is_instance(e.first, *t.element(0)) && is_instance(e.second, *t.element(1));
+             });
     case TypeKind::tuple: {
       if (!v.is_tuple() || v.items().size() != t.elements().size()) return false;
       for (size_t i = 0; i < v.items().size(); ++i)
@@ -384,8 +425,10 @@ bool is_instance(const tern::Value& v, const ir::Type& t) {
       Object* o = Object::of(v);
       return o && o->type->name == t.name();
     }
-    case TypeKind::interface: return Object::of(v) != nullptr;
-    default: return true;
+    case TypeKind::interface:
+      return Object::of(v) != nullptr;
+    default:
+      return true;
   }
 }
 

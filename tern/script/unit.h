@@ -1,5 +1,5 @@
-// What compiled source is kept in: functions, classes and their objects. A Unit is one world of names ("__torch__.Net");
-// objects hold it, so that a module lives as long as anyone uses it.
+// What compiled source is kept in: functions, classes and their objects. A Unit is one world of names
+// ("__torch__.Net"); objects hold it, so that a module lives as long as anyone uses it.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -42,9 +42,12 @@ class Function {
   void set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns);
   std::string signature() const;  // "forward(self, Tensor x, int n=2) -> Tensor"
 
-  // Positional arguments in order, then keywords; defaults fill the rest. Throws TypeError that names the argument.
-  tern::Value call(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords = {}) const;
-  std::vector<tern::Value> bind(Span<const tern::Value> args, Span<const std::pair<Symbol, tern::Value>> keywords) const;
+  // Positional arguments in order, then keywords; defaults fill the rest. Throws TypeError that names the
+  // argument.
+  tern::Value call(Span<const tern::Value> args,
+                   Span<const std::pair<Symbol, tern::Value>> keywords = {}) const;
+  std::vector<tern::Value> bind(Span<const tern::Value> args,
+                                Span<const std::pair<Symbol, tern::Value>> keywords) const;
 
  private:
   friend class Compiler;
@@ -118,7 +121,8 @@ struct Object final : Box {
   void grow() { slots.resize(type->num_slots()); }
 };
 
-// How a Unit reads what it does not know yet: the source of "__torch__.torch.nn" for that name; empty if there is none.
+// How a Unit reads what it does not know yet: the source of "__torch__.torch.nn" for that name; empty if
+// there is none.
 using SourceLoader = tern::Function<std::shared_ptr<const Source>(std::string_view qualifier)>;
 
 class Unit : public std::enable_shared_from_this<Unit> {
@@ -143,8 +147,9 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   SourceLoader loader;
   std::vector<tern::Value> constants;  // CONSTANTS.c0, ...
-  bool known_operators_only = false;   // an operator Tern does not know is an error when compiling, not when running
-  size_t max_depth = 800;              // of calls at run time
+  bool known_operators_only =
+      false;               // an operator Tern does not know is an error when compiling, not when running
+  size_t max_depth = 800;  // of calls at run time
 
  private:
   friend class Compiler;

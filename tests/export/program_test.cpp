@@ -4,6 +4,7 @@
 
 #include "tern/base/error.h"
 #include "tern/export/checks.h"
+#include "tern/export/control_flow.h"
 #include "tern/export/export.h"
 #include "tern/nn/layer.h"
 #include "tern/ops.h"
@@ -228,6 +229,63 @@ TEST(ExportProgram, NumbersFromDataAreCheckedAtRunTime) {
   EXPECT_EQ(p.module()(tensor({7})).tensor().size(0), 7);
   EXPECT_THAT([&] { p.module()(tensor({3})); },
               ThrowsMessage<Error>(HasSubstr("Invalid value range for 3 between [4, 9]")));
+}
+
+TEST(ExportProgram, SizesThatDependOnDataAreSymbols) {
+  auto f = [](Tensor x, Tensor mask) { return index_select(x, 0, nonzero(mask).flatten()) * 2; };
+  ExportedProgram p = export_program(f, {{"x", arange(6).to(kFloat)}, {"mask", ones({6})}});
+  EXPECT_THAT(p.str(), HasSubstr("nonzero: \"i64[u"));
+  Tensor mask = tensor({0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f});
+  expect_close(p.module()(arange(6).to(kFloat), mask).tensor(), tensor({2.0f, 10.0f}));
+}
+
+TEST(ExportProgram, BranchesOnSizesStayInTheProgram) {
+  auto f = [](Tensor x) {
+    return cond(
+        sym_gt(x.size(0), 4), [](Tensor y) { return y.cos(); }, [](Tensor y) { return y * y.size(0); }, x);
+  };
+  ExportedProgram p = export_program(f, {{"x", ones({6, 3})}}, {.dynamic = {{"x", {{0, Dim("n")}}}}});
+  EXPECT_THAT(p.code(), HasSubstr("gt = sym_size_int > 4"));
+  EXPECT_THAT(p.code(), HasSubstr("torch.ops.higher_order.cond(gt, true_graph_0, false_graph_0, [x])"));
+  expect_close(p.module()(ones({2, 3})).tensor(), ones({2, 3}) * 2);
+  expect_close(p.module()(zeros({8, 3})).tensor(), ones({8, 3}));
+}
+
+TEST(ExportProgram, BranchesMustNotChangeTheirInputsOrDisagree) {
+  auto changes = [](Tensor x) {
+    return cond(
+        x.sum() > 0, [](Tensor y) { return y.add_(1); }, [](Tensor y) { return y + 0; }, x);
+  };
+  EXPECT_THAT(
+      [&] {
+        export_program(changes, {{"x", ones({2})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("cond: true_fn changes %x_1 in place (aten::add_.Tensor)")));
+  auto disagrees = [](Tensor x) {
+    return cond(
+        x.sum() > 0, [](Tensor y) { return y; }, [](Tensor y) { return y.to(kDouble); }, x);
+  };
+  EXPECT_THAT(
+      [&] {
+        export_program(disagrees, {{"x", ones({2})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("cond: the branches give tensors of float32 and float64")));
+}
+
+TEST(ExportProgram, ReplacingABufferIsRefusedAndUndone) {
+  struct Replaces : nn::Module {
+    nn::Buffer n = register_buffer("n", zeros({1}));
+    Tensor forward(Tensor x) {
+      n = n + 1;
+      return x + n;
+    }
+  } net;
+  EXPECT_THAT(
+      [&] {
+        export_program(net, {{"x", ones({1})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("export: 'n' was replaced by another tensor")));
+  EXPECT_FALSE(net.buffer("n").is_fake());
 }
 
 }  // namespace

@@ -322,7 +322,8 @@ TEST(Export, export_for_training_run_decomp) {
     nn::Linear linear = add("linear", nn::Linear(2, 2));
     Tensor forward(Tensor x) {
       buffer_.add_(5);
-      return linear(x) + buffer_.sum();
+      Tensor y = linear(x);
+      return y + buffer_.sum();
     }
   } m;
   ExportedProgram ep = export_for_training(m, {{"x", ones({2, 2})}}).run_decompositions();
@@ -474,10 +475,8 @@ TEST(Export, export_cond) {
     }
   } on_data;
   ExportedProgram both = export_program(on_data, {{"x", ones({6, 4})}});
-  EXPECT_THAT(
-      both.code(),
-      ContainsRegex(
-          "torch.ops.higher_order.cond\\(gt, true_graph_0, false_graph_0, [\\[\\(]x, b_a_buffer[\\]\\)]\\)"));
+  EXPECT_THAT(both.code(),
+              HasSubstr("torch.ops.higher_order.cond(gt, true_graph_0, false_graph_0, [x, b_a_buffer])"));
   for (double sign : {1.0, -1.0}) {
     Tensor x = ones({6, 4}) * sign;
     expect_same(both.module()(x).tensor(), on_data.forward(x));

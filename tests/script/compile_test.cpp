@@ -44,7 +44,10 @@ def f(n: int) -> int:
   for i in range(n):
     total += i * i
   return total
-)", {5}).to_int(), 30);
+)",
+                {5})
+                .to_int(),
+            30);
 }
 
 TEST(Script, range_with_start_and_step) {
@@ -54,7 +57,10 @@ def f(a: int, b: int, s: int) -> List[int]:
   for i in range(a, b, s):
     out.append(i)
   return out
-)", {10, 0, -3}).str(), "[10, 7, 4, 1]");
+)",
+                {10, 0, -3})
+                .str(),
+            "[10, 7, 4, 1]");
 }
 
 TEST(Script, while_with_break_and_continue) {
@@ -70,7 +76,10 @@ def f(n: int) -> Tuple[int, int]:
       continue
     s += i
   return i, s
-)", {6}).str(), "(7, 9)");
+)",
+                {6})
+                .str(),
+            "(7, 9)");
 }
 
 TEST(Script, early_returns_anywhere) {
@@ -129,6 +138,7 @@ def f(x: Optional[int], y: int = 4) -> int:
 TEST(Script, containers) {
   EXPECT_EQ(run(R"(
 def f(l: List[int], d: Dict[str, int]) -> Tuple[List[int], Dict[str, int], int, bool, List[str]]:
+  d = d.copy()
   q = [a * 2 for a in l if a > 1]
   q.append(l[-1])
   q[0] = 100
@@ -141,7 +151,9 @@ def f(l: List[int], d: Dict[str, int]) -> Tuple[List[int], Dict[str, int], int, 
   one, word, real = t
   del q[1]
   return q[:3], d, one + int(real), word in d, names
-)", {V::list({1, 2, 3}, ir::Type::integer()), V::dict({{"x", 5}, {"a", 6}})}).str(),
+)",
+                {V::list({1, 2, 3}, ir::Type::integer()), V::dict({{"x", 5}, {"a", 6}})})
+                .str(),
             "([100, 3, 7], {'x': 5, 'a': 7, 'new': 4}, 3, True, ['x', 'a', 'new'])");
 }
 
@@ -153,7 +165,10 @@ def f(a: int, b: float) -> str:
   if s.startswith("3 or"):
     s = s.upper()
   return "{}: {}".format(s, ord("A"))
-)", {3, 1.5}).string(), "3 OR 1.5|{}XX: 65");
+)",
+                {3, 1.5})
+                .string(),
+            "3 OR 1.5|{}XX: 65");
 }
 
 TEST(Script, ternary_and_short_circuit) {
@@ -161,7 +176,10 @@ TEST(Script, ternary_and_short_circuit) {
 def f(l: List[int]) -> int:
   ok = len(l) > 0 and l[0] > 1
   return l[0] if ok else -1
-)", {V::list({}, ir::Type::integer())}).to_int(), -1);
+)",
+                {V::list({}, ir::Type::integer())})
+                .to_int(),
+            -1);
 }
 
 TEST(Script, zip_enumerate_reversed_and_tuples) {
@@ -177,7 +195,9 @@ def f(a: List[int], b: List[str]) -> List[str]:
   first, *rest = (1, 2, 3)
   out.append(str(len(rest)))
   return out
-)", {V::list({7, 8}, ir::Type::integer()), V::list({"a", "b", "c"}, ir::Type::string())}).str(),
+)",
+                {V::list({7, 8}, ir::Type::integer()), V::list({"a", "b", "c"}, ir::Type::string())})
+                .str(),
             "['07a', '18b', '8', '7', '1', '2.5', 'z', '2']");
 }
 
@@ -190,7 +210,8 @@ def f(x: Tensor, n: int) -> Tensor:
   y = y[0, 1:] + 2.0 / x[2:3]
   y += 1
   return torch.cat([y, y.neg()], dim=0)
-)", {x, 3});
+)",
+            {x, 3});
   std::vector<double> got = y.tensor().to_vector<double>();
   ASSERT_EQ(got.size(), 2u);
   EXPECT_NEAR(got[0], 1 - 6 + 2.0 / 3 + 1, 1e-5);
@@ -206,7 +227,10 @@ def f(x: Tensor) -> float:
     s = s * 2
   k = int(s)
   return float(s) + k
-)", {x}).to_double(), 384, 1e-6);
+)",
+                  {x})
+                  .to_double(),
+              384, 1e-6);
 }
 
 TEST(Script, classes_and_named_tuples) {
@@ -257,7 +281,8 @@ TEST(Script, endless_recursion_is_an_error) {
     unit->find_function("f")->call(std::vector<V>{0});
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(e.message().find("maximum recursion depth exceeded while calling f"), std::string::npos) << e.message();
+    EXPECT_NE(e.message().find("maximum recursion depth exceeded while calling f"), std::string::npos)
+        << e.message();
   }
 }
 
@@ -296,12 +321,15 @@ TEST(Script, errors_say_what_is_wrong) {
   for (const Case& c : std::initializer_list<Case>{
            {"def f(x: int) -> str:\n  return x\n", "the return value should have type str but has type int"},
            {"def f(c: bool):\n  if c:\n    y = 1\n  return y\n", "y is not defined in the false branch"},
-           {"def f(c: bool):\n  if c:\n    y = 1\n  else:\n    y = 'a'\n  return y\n", "set to type int in the true branch and to type str"},
+           {"def f(c: bool):\n  if c:\n    y = 1\n  else:\n    y = 'a'\n  return y\n",
+            "set to type int in the true branch and to type str"},
            {"def f(x: Optional[int]) -> int:\n  return x + 1\n", "no overload takes these arguments"},
-           {"def f(n: int):\n  x = 1\n  for i in range(n):\n    x = 'a'\n  return x\n", "variable 'x' previously had type int"},
+           {"def f(n: int):\n  x = 1\n  for i in range(n):\n    x = 'a'\n  return x\n",
+            "variable 'x' previously had type int"},
            {"def f(x: int) -> int:\n  if x > 1:\n    return x\n", "a path without a return statement"},
            {"def f(x: Foo):\n  return x\n", "unknown type Foo"},
-           {"def f(x: Tensor):\n  return torch.no_such_operator(x)\n", "there is no operator aten::no_such_operator"},
+           {"def f(x: Tensor):\n  return torch.no_such_operator(x)\n",
+            "there is no operator aten::no_such_operator"},
            {"def f():\n  break\n", "'break' outside of a loop"},
            {"def f(*args):\n  pass\n", "*args"},
            {"def f(x: int):\n    y = 1\n  return y\n", "unindent does not match"},
@@ -352,7 +380,9 @@ def f(x: Tensor, l: List[int], n: int = 3) -> Tuple[Tensor, int]:
 }
 
 TEST(Script, keeps_operators_it_does_not_know_when_asked) {
-  std::shared_ptr<Unit> unit = compile("def f(x: Tensor) -> Tensor:\n  y = ops.my.op(x, 3, alpha=2)\n  return torch.unheard_of(y)\n", {.known_operators_only = false});
+  std::shared_ptr<Unit> unit =
+      compile("def f(x: Tensor) -> Tensor:\n  y = ops.my.op(x, 3, alpha=2)\n  return torch.unheard_of(y)\n",
+              {.known_operators_only = false});
   ConstantTable constants;
   std::string text = print_source(*unit->find_function("f"), constants);
   EXPECT_NE(text.find("ops.my.op(x, 3, alpha=2)"), std::string::npos) << text;
@@ -370,7 +400,9 @@ TEST(Script, wrong_arguments_are_named) {
     return std::string();
   };
   EXPECT_NE(message({}, {}).find("missing a value for argument 'x'"), std::string::npos);
-  EXPECT_NE(message({tensor({1.f}), "a"}, {}).find("expected a value of type 'int' for argument 'n' but instead found type 'string'"), std::string::npos);
+  EXPECT_NE(message({tensor({1.f}), "a"}, {})
+                .find("expected a value of type 'int' for argument 'n' but instead found type 'string'"),
+            std::string::npos);
   EXPECT_NE(message({tensor({1.f})}, {{"k", 1}}).find("has no argument 'k'"), std::string::npos);
   EXPECT_NE(message({tensor({1.f}), 1, 2}, {}).find("takes 2 arguments but 3 were given"), std::string::npos);
 }
