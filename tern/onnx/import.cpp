@@ -17,17 +17,6 @@ namespace tern::onnx {
 
 using Names = std::unordered_map<std::string, Item>;
 
-// Sizes that depend on data (NonZero) become symbols.
-class ImportRecorder : public capture::Recorder {
- public:
-  using Recorder::Recorder;
-  std::optional<SymInt> unknown_size(Loc loc) override {
-    SymInt s = shapes->create_unbacked_symint("NonZero", loc);
-    shapes->check_is_size(s, loc);
-    return s;
-  }
-};
-
 class Importer {
  public:
   explicit Importer(const Model& model)
@@ -63,7 +52,7 @@ class Importer {
   const Model& model_;
   std::shared_ptr<ShapeEnv> env_;
   std::unique_ptr<ir::Graph> graph_;
-  ImportRecorder recorder_;
+  capture::Recorder recorder_;
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::vector<Names*> scopes_;
   std::unordered_map<std::string, SymInt> params_;

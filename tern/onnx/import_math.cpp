@@ -313,14 +313,25 @@ void import_einsum(Importing& n) {
   n.out(n("aten::einsum", {equation, in}));
 }
 
+// To eight bits ONNX saturates; PyTorch overflows.
+Tensor converted(Importing& n, Tensor x, DType dtype) {
+  if (is_float8(dtype) && is_floating(x.dtype()) && !is_float8(x.dtype()) && n.integer("saturate", 1)) {
+    double most = dtype == DType::float8_e4m3fn     ? 448
+                  : dtype == DType::float8_e4m3fnuz ? 240
+                                                    : 57344;
+    x = n("aten::clamp", {x, -most, most});
+  }
+  return n("aten::to.dtype", {x, dtype});
+}
+
 void import_cast(Importing& n) {
   DataType to = static_cast<DataType>(n.integer("to", 0));
   DType dtype = dtype_of(to);
   if (dtype == DType::undefined) n.refuse("Tern has no dtype for " + std::string(name(to)));
   if (n.item(0).ints && dtype == kLong) return n.out(n.item(0));
-  n.out(n("aten::to.dtype", {n.in(0), dtype}));
+  n.out(converted(n, n.in(0), dtype));
 }
-void import_cast_like(Importing& n) { n.out(n("aten::to.dtype", {n.in(0), n.in(1).dtype()})); }
+void import_cast_like(Importing& n) { n.out(converted(n, n.in(0), n.in(1).dtype())); }
 
 void import_where(Importing& n) { n.out(n("aten::where.self", {n.in(0), n.in(1), n.in(2)})); }
 void import_identity(Importing& n) { n.out(n.item(0)); }

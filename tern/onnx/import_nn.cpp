@@ -295,7 +295,7 @@ double source_position(Importing& n, const Resample& r, int64_t out, double scal
   double x = static_cast<double>(out);
   if (r.transform == "asymmetric") return x / scale;
   if (r.transform == "align_corners")
-    return out_size == 1 ? 0 : x * static_cast<double>(in_size - 1) / static_cast<double>(out_size - 1);
+    return out_size == 1 ? 0 : x * static_cast<double>(in_size - 1) / (static_cast<double>(in_size) * scale - 1);
   if (r.transform == "half_pixel") return (x + 0.5) / scale - 0.5;
   if (r.transform == "pytorch_half_pixel") return out_size > 1 ? (x + 0.5) / scale - 0.5 : 0;
   if (r.transform == "half_pixel_symmetric") {

@@ -360,7 +360,8 @@ void import_space_to_depth(Importing& n) {
   std::vector<SymInt> s = sizes_of(x);
   SymInt h = floor_div(s.at(2), block), w = floor_div(s.at(3), block);
   Tensor y = n("aten::reshape", {x, list(std::vector<SymInt>{s[0], s[1], h, block, w, block})});
-  y = n("aten::permute", {y, list(std::vector<int64_t>{0, 3, 5, 1, 2, 4})});
+  y = n("aten::permute", {y, list(n.text("mode", "DCR") == "CRD" ? std::vector<int64_t>{0, 1, 3, 5, 2, 4}
+                                                                 : std::vector<int64_t>{0, 3, 5, 1, 2, 4})});
   n.out(n("aten::reshape", {y, list(std::vector<SymInt>{s[0], s[1] * (block * block), h, w})}));
 }
 

@@ -6,7 +6,7 @@
 #include "tern/ir/text.h"
 #include "tern/onnx/onnx.h"
 #include "tests/io/malformed.h"
-#include "tests/onnx/support.h"
+#include "tests/support/onnx_runtime.h"
 #include "tests/support/python.h"
 
 namespace tern {

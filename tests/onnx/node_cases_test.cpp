@@ -10,7 +10,7 @@
 
 #include "tern/io/protobuf.h"
 #include "tern/onnx/onnx.h"
-#include "tests/onnx/support.h"
+#include "tests/support/onnx_runtime.h"
 #include "tests/support/paths.h"
 #include "tests/support/python.h"
 

@@ -9,7 +9,7 @@
 #include "tern/ir/text.h"
 #include "tern/onnx/driver.h"
 #include "tern/sym/shape_env.h"
-#include "tests/onnx/support.h"
+#include "tests/support/onnx_runtime.h"
 #include "tests/support/paths.h"
 #include "tests/support/python.h"
 

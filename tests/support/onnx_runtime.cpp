@@ -1,4 +1,4 @@
-#include "tests/onnx/support.h"
+#include "tests/support/onnx_runtime.h"
 
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ void OrtRun::add(const std::string& name, const onnx::Model& model, const std::v
 }
 
 std::map<std::string, std::string> OrtRun::run(const std::string& python) {
-  PythonResult r = run_python(python, read_file(source_dir() + "/tests/onnx/run_models.py"), "'" + dir_.path() + "'");
+  PythonResult r = run_python(python, read_file(source_dir() + "/tests/support/run_models.py"), "'" + dir_.path() + "'");
   std::map<std::string, std::string> results;
   for (size_t at = 0; at < r.output.size();) {
     size_t end = std::min(r.output.find('\n', at), r.output.size());
