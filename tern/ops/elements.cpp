@@ -1,10 +1,17 @@
 #include "tern/ops/elements.h"
 
+#include "tern/base/format.h"
+
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/sym/shape_env.h"
 
 namespace tern {
+
+void not_implemented_for(std::string_view op, DType d) {
+  failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+}
+
 
 Tensor row_major(const Tensor& t, DType dtype) {
   if (dtype == DType::undefined) dtype = t.dtype();

@@ -1,10 +1,13 @@
 // Loops that the families' kernels share: choosing a C++ type by dtype, and walking strided tensors.
 #pragma once
-#include "tern/base/format.h"
+#include "tern/base/error.h"
 #include "tern/base/parallel.h"
 #include "tern/tensor/tensor.h"
 
 namespace tern {
+
+[[noreturn]] void not_implemented_for(std::string_view op, DType d);  // '"sort" not implemented for 'Bool''
+
 
 // A value of the size of an element, for kernels that only move elements.
 template <size_t N>
@@ -70,13 +73,13 @@ decltype(auto) by_dtype(const char* op, DType d, F&& f) {
     case DType::float8_e4m3fnuz:
       return f(Float8E4M3FNUZ{});
     default:
-      failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+      not_implemented_for(op, d);
   }
 }
 // The same without complex numbers: what has an order.
 template <class F>
 decltype(auto) by_real_dtype(const char* op, DType d, F&& f) {
-  if (is_complex(d)) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+  if (is_complex(d)) not_implemented_for(op, d);
   return by_dtype(op, d, [&](auto zero) {
     if constexpr (requires { zero.real(); }) {
       fail("unreachable: complex");
@@ -102,7 +105,7 @@ void by_float_dtype(const char* op, DType d, F&& f) {
       f(double{});
       return;
     default:
-      failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
+      not_implemented_for(op, d);
   }
 }
 // What sums and products of T are kept in.

@@ -5,6 +5,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/conv.args.h"
+#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 

@@ -2,6 +2,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/copy.args.h"
+#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 
 namespace tern {

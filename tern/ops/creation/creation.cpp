@@ -5,6 +5,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/creation.args.h"
+#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 
 namespace tern {

@@ -3,6 +3,7 @@
 
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
+#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/pool.args.h"

@@ -4,6 +4,7 @@
 
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
+#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/sort.args.h"
 
