@@ -281,7 +281,8 @@ SymInt Recorder::size(const Tensor& t, int64_t d, Loc loc) {
   if (!sizes_as_nodes || !knows(t)) return t->sizes[d];
   At at(loc);
   ir::In inputs[] = {operand(t), tern::Value(d)};
-  ir::Node& node = graph.call("aten::size.int", inputs, ir::Type::integer(), "size");
+  const ir::Type* type[] = {ir::Type::integer()};
+  ir::Node& node = graph.make("aten::size", inputs, type, "size");
   node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
   SymbolOptions options;
   options.specialize_zero_one = false;
