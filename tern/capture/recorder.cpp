@@ -317,12 +317,4 @@ std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   return Scalar(s);
 }
 
-// Of a fake result that depends on data; `shapes` is there under export and in a retrace.
-std::optional<SymInt> Recorder::unknown_size(Loc loc) {
-  if (!shapes) return std::nullopt;
-  SymInt s = shapes->create_unbacked_symint("size", loc);
-  shapes->check_is_size(s, loc);
-  return s;
-}
-
 }  // namespace tern::capture
