@@ -29,7 +29,8 @@ jit::ScriptModule script_module(std::string_view forward) {
 }
 
 // The model is valid and gives the expected numbers in Tern and, where it is installed, in ONNX Runtime.
-void expect_runs(const onnx::Model& model, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+void expect_runs(const onnx::Model& model, const std::vector<Tensor>& inputs,
+                 const std::vector<Tensor>& expected) {
   for (const onnx::Problem& p : onnx::check(model)) ADD_FAILURE() << p.str();
   std::vector<Value> values(inputs.begin(), inputs.end());
   std::vector<Tensor> own = testing::tensors_of(onnx::import_model(model).run(values));
@@ -43,7 +44,8 @@ void expect_runs(const onnx::Model& model, const std::vector<Tensor>& inputs, co
   if (python.empty()) return;
   testing::OrtRun run;
   std::vector<std::pair<std::string, Tensor>> named;
-  for (size_t i = 0; i < model.graph.inputs.size(); ++i) named.emplace_back(model.graph.inputs[i].name, inputs.at(i));
+  for (size_t i = 0; i < model.graph.inputs.size(); ++i)
+    named.emplace_back(model.graph.inputs[i].name, inputs.at(i));
   run.add("model", model, named, expected);
   for (const auto& [name, problem] : run.run(python)) EXPECT_EQ(problem, "") << name;
 }
@@ -108,7 +110,8 @@ TEST(OnnxExport, onnx_export_script_module) {
 }
 
 TEST(OnnxExport, onnx_export_script_module_if) {
-  auto m = script_module("def forward(x: Tensor) -> Tensor:\n  if bool(torch.sum(x) > 0):\n    x = torch.neg(x)\n  return x\n");
+  auto m = script_module(
+      "def forward(x: Tensor) -> Tensor:\n  if bool(torch.sum(x) > 0):\n    x = torch.neg(x)\n  return x\n");
   onnx::Model model = onnx::export_model(m, {zeros({1, 2, 3})});
   EXPECT_THAT(ops_of(model.graph), ::testing::Contains("If"));
   for (const Tensor& x : {ones({1, 2, 3}), neg(ones({1, 2, 3}))}) expect_runs(model, {x}, {call(m, x)});
@@ -183,7 +186,8 @@ TEST(OnnxExport, onnx_checker_invalid_graph) {
   struct CustomAdd : nn::Module {
     Tensor forward(Tensor x, Tensor y) { return tern::add(x, y); }
   };
-  onnx::Model model = onnx::export_model(export_program(CustomAdd(), {{"x", randn({2, 3, 4})}, {"y", randn({2, 3, 4})}}));
+  onnx::Model model =
+      onnx::export_model(export_program(CustomAdd(), {{"x", randn({2, 3, 4})}, {"y", randn({2, 3, 4})}}));
   model.graph.nodes[0].attributes.push_back(onnx::Attribute::of("invalid_attr", int64_t{1}));
   std::vector<onnx::Problem> problems = onnx::check(model);
   ASSERT_EQ(problems.size(), 1u);
@@ -233,7 +237,8 @@ TEST(OnnxExport, fp8_export) {
     EXPECT_EQ(static_cast<int>(model.graph.inputs[0].type.elem_type), code);
     EXPECT_TRUE(onnx::check(model).empty());
     std::vector<Value> in{x};
-    EXPECT_EQ(testing::tensors_of(onnx::import_model(model).run(in)).at(0).to_vector<float>(), x.to(kFloat).to_vector<float>());
+    EXPECT_EQ(testing::tensors_of(onnx::import_model(model).run(in)).at(0).to_vector<float>(),
+              x.to(kFloat).to_vector<float>());
   }
 }
 
@@ -291,7 +296,8 @@ struct PlusOne : nn::Module {
 };
 
 TEST(ExportToOnnx, exported_program_with_dynamic_input) {
-  auto program = export_program(PlusOne(), {{"x", randn({2, 3, 4})}}, {.dynamic = {{"x", {{0, Dim("dim0")}}}}});
+  auto program =
+      export_program(PlusOne(), {{"x", randn({2, 3, 4})}}, {.dynamic = {{"x", {{0, Dim("dim0")}}}}});
   onnx::Model model = onnx::export_model(program);
   EXPECT_EQ(model.graph.inputs[0].type.str(), "FLOAT[dim0, 3, 4]");
   EXPECT_EQ(model.graph.outputs[0].type.str(), "FLOAT[dim0, 3, 4]");
@@ -312,7 +318,8 @@ TEST(ExportToOnnx, exported_program_with_specialized_input_during_tracing) {
   struct Foo : nn::Module {
     Tensor forward(Tensor x, int64_t y) { return x + y; }
   };
-  auto program = export_program(Foo(), {{"x", ones({7, 5})}, {"y", int64_t{5}}}, {.dynamic = {{"x", {{0, Dim("dim0_x", {.min = 6})}}}}});
+  auto program = export_program(Foo(), {{"x", ones({7, 5})}, {"y", int64_t{5}}},
+                                {.dynamic = {{"x", {{0, Dim("dim0_x", {.min = 6})}}}}});
   onnx::Model model = onnx::export_model(program);
   ASSERT_EQ(model.graph.inputs.size(), 1u);
   Tensor x = ones({8, 5});
@@ -330,7 +337,8 @@ struct Counting : nn::Module {
 
 TEST(ExportToOnnx, exported_program_as_input_lifting_buffers_mutation) {
   Dim dim("dim");
-  auto program = export_program(Counting(), {{"x", rand({3, 3})}, {"b", randn({3, 3})}}, {.dynamic = {{"x", {{0, dim}}}, {"b", {{0, dim}}}}});
+  auto program = export_program(Counting(), {{"x", rand({3, 3})}, {"b", randn({3, 3})}},
+                                {.dynamic = {{"x", {{0, dim}}}, {"b", {{0, dim}}}}});
   onnx::Model model = onnx::export_model(program);
   ASSERT_EQ(model.graph.outputs.size(), 2u);  // the user's, then the buffer's new value
   Tensor x = rand({4, 3}), b = randn({4, 3});
@@ -341,7 +349,8 @@ TEST(ExportToOnnx, onnx_program_supports_none_arg_name_in_dynamic) {
   struct Foo : nn::Module {
     Tensor forward(Tensor a, Tensor b) { return a.sum() + b.sum(); }
   };
-  auto program = export_program(Foo(), {{"a", randn({4, 4})}, {"b", randn({4, 4})}}, {.dynamic = {{"b", {{0, Dim("dim")}}}}});
+  auto program = export_program(Foo(), {{"a", randn({4, 4})}, {"b", randn({4, 4})}},
+                                {.dynamic = {{"b", {{0, Dim("dim")}}}}});
   onnx::Model model = onnx::export_model(program);
   EXPECT_EQ(model.graph.inputs[0].type.str(), "FLOAT[4, 4]");
   EXPECT_EQ(model.graph.inputs[1].type.str(), "FLOAT[dim, 4]");
@@ -351,7 +360,9 @@ TEST(ExportToOnnx, onnx_program_supports_none_arg_name_in_dynamic) {
 
 TEST(ExportToOnnx, onnx_program_suppors_non_arg_name_with_kwarg) {
   struct Foo : nn::Module {
-    Tensor forward(Tensor a, Tensor b, Tensor kw1, Tensor kw2) { return a.sum() + b.sum() + kw1.sum() - kw2.sum(); }
+    Tensor forward(Tensor a, Tensor b, Tensor kw1, Tensor kw2) {
+      return a.sum() + b.sum() + kw1.sum() - kw2.sum();
+    }
   };
   auto program = export_program(Foo(), {{"a", randn({4, 4})}, {"b", randn({4, 4})}},
                                 {.kwargs = {{"kw1", zeros({4, 4})}, {"kw2", ones({4, 4})}},
@@ -368,7 +379,8 @@ TEST(ExportToOnnx, onnx_program_supports_non_arg_name_with_container_type) {
     Tensor forward(std::vector<Tensor> a, Tensor b) { return a[0].sum() + a[1].sum() + b.sum(); }
   };
   std::vector<Tensor> pair{randn({4, 4}), randn({4, 4})};
-  auto program = export_program(Foo(), {{"a", pair}, {"b", randn({4, 4})}}, {.dynamic = {{"a[1]", {{0, Dim("dim", {.min = 3})}}}}});
+  auto program = export_program(Foo(), {{"a", pair}, {"b", randn({4, 4})}},
+                                {.dynamic = {{"a[1]", {{0, Dim("dim", {.min = 3})}}}}});
   onnx::Model model = onnx::export_model(program);
   ASSERT_EQ(model.graph.inputs.size(), 3u);
   Tensor x = randn({4, 4}), y = randn({6, 4}), b = randn({4, 4});
@@ -395,8 +407,9 @@ struct FooWithBar : nn::Module {
 
 TEST(ExportToOnnx, onnx_program_supports_retraced_graph) {
   Tensor x = ones({5, 5});
-  auto program = export_program(FooWithBar(), {{"x", x}});
-  auto again = export_program(program.module(), {{"x", x}}, {.dynamic = {{"x", {{0, Dim("dim0_x")}}}}});
+  Dim dim0_x("dim0_x");
+  auto program = export_program(FooWithBar(), {{"x", x}}, {.dynamic = {{"x", {{0, dim0_x}}}}});
+  auto again = export_program(program.module(), {{"x", x}}, {.dynamic = {{"x", {{0, dim0_x}}}}});
   onnx::Model model = onnx::export_model(again);
   ASSERT_EQ(model.graph.outputs.size(), 3u);
   Tensor other = ones({7, 5});
