@@ -10,7 +10,8 @@ int Call::opset() const { return driver_.opset(); }
 namespace {
 
 std::string argument_name(const ir::Node& node, size_t i) {
-  if (node.op() && i < node.op()->schema().args.size()) return "argument '" + node.op()->schema().args[i].name.str() + "'";
+  if (node.op() && i < node.op()->schema().args.size())
+    return "argument '" + node.op()->schema().args[i].name.str() + "'";
   return fmt::format("argument {}", i);
 }
 
@@ -40,7 +41,8 @@ std::vector<Ref> Call::tensors(size_t i) {
   if (s.kind == Slot::Kind::list) {
     for (const Slot& item : s.items) refs.push_back(driver_.ref(item, argument_name(node_, i)));
   } else if (s.is_constant() && (s.constant.is_list() || s.constant.is_tuple())) {
-    for (const tern::Value& item : s.constant.items()) refs.push_back(driver_.ref(Slot::of(item), argument_name(node_, i)));
+    for (const tern::Value& item : s.constant.items())
+      refs.push_back(driver_.ref(Slot::of(item), argument_name(node_, i)));
   } else {
     refuse(argument_name(node_, i) + " is a list whose length is not known");
   }
@@ -85,7 +87,8 @@ std::vector<int64_t> Call::ints(size_t i) const {
   Slot s = driver_.slot(node_.input(i));
   if (s.kind == Slot::Kind::list) {
     for (const Slot& item : s.items) {
-      if (!item.is_constant() || !item.constant.is_int() || item.constant.sym().is_symbolic()) not_constant(*this, i);
+      if (!item.is_constant() || !item.constant.is_int() || item.constant.sym().is_symbolic())
+        not_constant(*this, i);
       out.push_back(item.constant.to_int());
     }
     return out;
@@ -171,7 +174,8 @@ std::vector<Size> Call::result_extents(size_t k) {
   if (!t->has_sizes()) refuse("the sizes of the result are not known; give the graph's inputs sizes");
   std::vector<Size> out;
   for (SymInt s : t->sizes()) {
-    if (s.is_int() && s.as_int() < 0) refuse("a size of the result is not known; give the graph's inputs sizes");
+    if (s.is_int() && s.as_int() < 0)
+      refuse("a size of the result is not known; give the graph's inputs sizes");
     out.push_back(driver_.size(s));
   }
   return out;
@@ -262,7 +266,8 @@ Ref Call::reshape(const Ref& value, std::vector<Size> sizes) {
     for (Size& s : sizes)
       if (!s.is_static()) s = {-1};
   Attributes at;
-  // In Reshape 0 copies the input's size; with allowzero it means what it says, but then -1 is not allowed beside it.
+  // In Reshape 0 copies the input's size; with allowzero it means what it says, but then -1 is not allowed
+  // beside it.
   if ((zero || dynamic > 1) && !inferred) at.push_back(Attribute::of("allowzero", int64_t{1}));
   Ref r = emit("Reshape", {value, join(sizes)}, std::move(at));
   r.rank = static_cast<int>(sizes.size());

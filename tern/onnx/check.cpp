@@ -28,8 +28,11 @@ constexpr OpFacts op_facts[] = {
     {"Asinh", 9, 1, 1, 1, 1, ""},
     {"Atan", 7, 1, 1, 1, 1, ""},
     {"Atanh", 9, 1, 1, 1, 1, ""},
-    {"Attention", 23, 3, 7, 1, 4, "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size scale softcap softmax_precision"},
-    {"AveragePool", 1, 1, 1, 1, 1, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+    {"Attention", 23, 3, 7, 1, 4,
+     "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size scale "
+     "softcap softmax_precision"},
+    {"AveragePool", 1, 1, 1, 1, 1,
+     "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
     {"BatchNormalization", 1, 5, 5, 1, 5, "consumed_inputs epsilon is_test momentum spatial training_mode"},
     {"BitShift", 11, 2, 2, 1, 1, "direction"},
     {"BitwiseAnd", 18, 2, 2, 1, 1, ""},
@@ -44,10 +47,12 @@ constexpr OpFacts op_facts[] = {
     {"Compress", 9, 2, 2, 1, 1, "axis"},
     {"Concat", 1, 1, 255, 1, 1, "axis"},
     {"ConcatFromSequence", 11, 1, 1, 1, 1, "axis new_axis"},
-    {"Constant", 1, 0, 0, 1, 1, "sparse_value value value_float value_floats value_int value_ints value_string value_strings"},
+    {"Constant", 1, 0, 0, 1, 1,
+     "sparse_value value value_float value_floats value_int value_ints value_string value_strings"},
     {"ConstantOfShape", 9, 1, 1, 1, 1, "value"},
     {"Conv", 1, 2, 3, 1, 1, "auto_pad dilations group kernel_shape pads strides"},
-    {"ConvTranspose", 1, 2, 3, 1, 1, "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
+    {"ConvTranspose", 1, 2, 3, 1, 1,
+     "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
     {"Cos", 7, 1, 1, 1, 1, ""},
     {"Cosh", 9, 1, 1, 1, 1, ""},
     {"CumSum", 11, 2, 2, 1, 1, "exclusive reverse"},
@@ -64,7 +69,9 @@ constexpr OpFacts op_facts[] = {
     {"EyeLike", 9, 1, 1, 1, 1, "dtype k"},
     {"Flatten", 1, 1, 1, 1, 1, "axis"},
     {"Floor", 1, 1, 1, 1, 1, "consumed_inputs"},
-    {"GRU", 1, 3, 6, 0, 2, "activation_alpha activation_beta activations clip direction hidden_size layout linear_before_reset output_sequence"},
+    {"GRU", 1, 3, 6, 0, 2,
+     "activation_alpha activation_beta activations clip direction hidden_size layout linear_before_reset "
+     "output_sequence"},
     {"Gather", 1, 2, 2, 1, 1, "axis"},
     {"GatherElements", 11, 2, 2, 1, 1, "axis"},
     {"GatherND", 11, 2, 2, 1, 1, "batch_dims"},
@@ -85,7 +92,9 @@ constexpr OpFacts op_facts[] = {
     {"IsInf", 10, 1, 1, 1, 1, "detect_negative detect_positive"},
     {"IsNaN", 9, 1, 1, 1, 1, ""},
     {"LRN", 1, 1, 1, 1, 1, "alpha beta bias size"},
-    {"LSTM", 1, 3, 8, 0, 3, "activation_alpha activation_beta activations clip direction hidden_size input_forget layout output_sequence"},
+    {"LSTM", 1, 3, 8, 0, 3,
+     "activation_alpha activation_beta activations clip direction hidden_size input_forget layout "
+     "output_sequence"},
     {"LayerNormalization", 17, 2, 3, 1, 3, "axis epsilon stash_type"},
     {"LeakyRelu", 1, 1, 1, 1, 1, "alpha consumed_inputs"},
     {"Less", 1, 2, 2, 1, 1, "axis broadcast"},
@@ -113,7 +122,8 @@ constexpr OpFacts op_facts[] = {
     {"Pow", 1, 2, 2, 1, 1, "axis broadcast"},
     {"QuantizeLinear", 10, 2, 3, 1, 1, "axis block_size output_dtype precision saturate"},
     {"RMSNormalization", 23, 2, 2, 1, 1, "axis epsilon stash_type"},
-    {"RNN", 1, 3, 6, 0, 2, "activation_alpha activation_beta activations clip direction hidden_size layout output_sequence"},
+    {"RNN", 1, 3, 6, 0, 2,
+     "activation_alpha activation_beta activations clip direction hidden_size layout output_sequence"},
     {"RandomNormalLike", 1, 1, 1, 1, 1, "dtype mean scale seed"},
     {"RandomUniformLike", 1, 1, 1, 1, 1, "dtype high low seed"},
     {"Range", 11, 3, 3, 1, 1, "stash_type"},
@@ -130,9 +140,13 @@ constexpr OpFacts op_facts[] = {
     {"ReduceSumSquare", 1, 1, 2, 1, 1, "axes keepdims noop_with_empty_axes"},
     {"Relu", 1, 1, 1, 1, 1, "consumed_inputs"},
     {"Reshape", 1, 1, 2, 1, 1, "allowzero consumed_inputs shape"},
-    {"Resize", 10, 1, 4, 1, 1, "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value keep_aspect_ratio_policy mode nearest_mode"},
+    {"Resize", 10, 1, 4, 1, 1,
+     "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
+     "keep_aspect_ratio_policy mode nearest_mode"},
     {"Round", 11, 1, 1, 1, 1, ""},
-    {"Scan", 8, 1, 255, 1, 255, "body directions num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions"},
+    {"Scan", 8, 1, 255, 1, 255,
+     "body directions num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
+     "scan_output_directions"},
     {"Scatter", 9, 3, 3, 1, 1, "axis"},
     {"ScatterElements", 11, 3, 3, 1, 1, "axis reduction"},
     {"ScatterND", 11, 3, 3, 1, 1, "reduction"},
@@ -195,11 +209,13 @@ class Checker {
   explicit Checker(const Model& model) : model_(model) {}
 
   std::vector<Problem> run() {
-    if (model_.ir_version < 3) error("model", fmt::format("the ir_version {} is not valid; it must be 3 or more", model_.ir_version));
+    if (model_.ir_version < 3)
+      error("model", fmt::format("the ir_version {} is not valid; it must be 3 or more", model_.ir_version));
     if (model_.opsets.empty()) error("model", "no opset is imported");
     std::unordered_set<std::string> domains;
     for (const OpsetId& o : model_.opsets)
-      if (!domains.insert(o.domain).second) error("model", fmt::format("the opset of '{}' is imported twice", o.domain));
+      if (!domains.insert(o.domain).second)
+        error("model", fmt::format("the opset of '{}' is imported twice", o.domain));
     if (model_.graph.name.empty()) error("graph", "it has no name");
     std::unordered_set<std::string> visible;
     graph(model_.graph, "graph", visible, true);
@@ -214,24 +230,35 @@ class Checker {
   }
 
  private:
-  void error(std::string where, std::string what) { problems_.push_back({Problem::Severity::error, std::move(where), std::move(what)}); }
-  void note(std::string where, std::string what) { problems_.push_back({Problem::Severity::note, std::move(where), std::move(what)}); }
+  void error(std::string where, std::string what) {
+    problems_.push_back({Problem::Severity::error, std::move(where), std::move(what)});
+  }
+  void note(std::string where, std::string what) {
+    problems_.push_back({Problem::Severity::note, std::move(where), std::move(what)});
+  }
 
-  void graph(const GraphProto& g, const std::string& where, std::unordered_set<std::string> visible, bool top) {
+  void graph(const GraphProto& g, const std::string& where, std::unordered_set<std::string> visible,
+             bool top) {
     std::unordered_set<std::string> inputs;
     for (const ValueInfo& v : g.inputs) {
-      if (v.name.empty()) error(where, "an input has no name");
-      else if (!inputs.insert(v.name).second) error(where, fmt::format("two inputs are called '{}'", v.name));
-      if (!top && visible.count(v.name)) error(where, fmt::format("the input '{}' hides a value of the graph around it", v.name));
+      if (v.name.empty())
+        error(where, "an input has no name");
+      else if (!inputs.insert(v.name).second)
+        error(where, fmt::format("two inputs are called '{}'", v.name));
+      if (!top && visible.count(v.name))
+        error(where, fmt::format("the input '{}' hides a value of the graph around it", v.name));
       if (top) type(v, fmt::format("input '{}'", v.name));
       visible.insert(v.name);
     }
     std::unordered_set<std::string> constants;
     for (const TensorProto& t : g.initializers) {
-      if (t.name.empty()) error(where, "an initializer has no name");
-      else if (!constants.insert(t.name).second) error(where, fmt::format("two initializers are called '{}'", t.name));
+      if (t.name.empty())
+        error(where, "an initializer has no name");
+      else if (!constants.insert(t.name).second)
+        error(where, fmt::format("two initializers are called '{}'", t.name));
       if (model_.ir_version < 4 && top && !inputs.count(t.name))
-        error(fmt::format("initializer '{}'", t.name), "before ir_version 4 every initializer must be an input too");
+        error(fmt::format("initializer '{}'", t.name),
+              "before ir_version 4 every initializer must be an input too");
       visible.insert(t.name);
     }
     nodes(g.nodes, where, visible);
@@ -244,50 +271,66 @@ class Checker {
   }
 
   void type(const ValueInfo& v, const std::string& where) {
-    if (v.type.kind == TypeProto::Kind::none) error(where, "it has no type");
-    else if (v.type.kind == TypeProto::Kind::tensor && v.type.elem_type == DataType::undefined) error(where, "its element type is missing");
+    if (v.type.kind == TypeProto::Kind::none)
+      error(where, "it has no type");
+    else if (v.type.kind == TypeProto::Kind::tensor && v.type.elem_type == DataType::undefined)
+      error(where, "its element type is missing");
     if (v.type.shape)
       for (const Dimension& d : *v.type.shape)
         if (d.value && *d.value < 0) error(where, "a dimension is negative");
   }
 
-  void nodes(const std::vector<NodeProto>& list, const std::string& where, std::unordered_set<std::string>& visible) {
+  void nodes(const std::vector<NodeProto>& list, const std::string& where,
+             std::unordered_set<std::string>& visible) {
     for (const NodeProto& n : list) {
-      std::string here = n.name.empty() ? fmt::format("{} -> {}", n.op, n.outputs.empty() ? "" : n.outputs[0]) : fmt::format("node '{}' ({})", n.name, n.op);
+      std::string here = n.name.empty() ? fmt::format("{} -> {}", n.op, n.outputs.empty() ? "" : n.outputs[0])
+                                        : fmt::format("node '{}' ({})", n.name, n.op);
       if (where != "graph") here = where + ", " + here;
       for (const std::string& i : n.inputs)
-        if (!i.empty() && !visible.count(i)) error(here, fmt::format("its input '{}' is not computed before it", i));
+        if (!i.empty() && !visible.count(i))
+          error(here, fmt::format("its input '{}' is not computed before it", i));
       operation(n, here);
       for (const Attribute& a : n.attributes)
         for (const auto& inner : a.graphs) graph(*inner, here + "." + a.name, visible, false);
       for (const std::string& o : n.outputs)
-        if (!o.empty() && !visible.insert(o).second) error(here, fmt::format("its output '{}' is already the name of another value", o));
+        if (!o.empty() && !visible.insert(o).second)
+          error(here, fmt::format("its output '{}' is already the name of another value", o));
     }
   }
 
   void operation(const NodeProto& n, const std::string& here) {
     std::unordered_set<std::string> seen;
     for (const Attribute& a : n.attributes) {
-      if (a.name.empty()) error(here, "an attribute has no name");
-      else if (!seen.insert(a.name).second) error(here, fmt::format("the attribute '{}' is given twice", a.name));
-      if (a.type == Attribute::Type::undefined && a.ref.empty()) error(here, fmt::format("the attribute '{}' has no value", a.name));
+      if (a.name.empty())
+        error(here, "an attribute has no name");
+      else if (!seen.insert(a.name).second)
+        error(here, fmt::format("the attribute '{}' is given twice", a.name));
+      if (a.type == Attribute::Type::undefined && a.ref.empty())
+        error(here, fmt::format("the attribute '{}' has no value", a.name));
     }
     for (const FunctionProto& f : model_.functions)
       if (f.name == n.op && f.domain == n.domain) return;
-    if (!model_.opset(n.domain)) error(here, fmt::format("the opset of the domain '{}' is not imported", n.domain));
+    if (!model_.opset(n.domain))
+      error(here, fmt::format("the opset of the domain '{}' is not imported", n.domain));
     const OpFacts* f = n.domain.empty() ? find_facts(n.op) : nullptr;
     if (!f) {
-      note(here, fmt::format("the operator {}{}{} is not known to Tern", n.domain, n.domain.empty() ? "" : "::", n.op));
+      note(here, fmt::format("the operator {}{}{} is not known to Tern", n.domain,
+                             n.domain.empty() ? "" : "::", n.op));
       return;
     }
-    if (model_.opset() < f->since) error(here, fmt::format("{} exists from opset {} on; the model uses {}", n.op, f->since, model_.opset()));
+    if (model_.opset() < f->since)
+      error(here,
+            fmt::format("{} exists from opset {} on; the model uses {}", n.op, f->since, model_.opset()));
     int inputs = static_cast<int>(n.inputs.size()), outputs = static_cast<int>(n.outputs.size());
     if (inputs < f->min_inputs || (f->max_inputs < 255 && inputs > f->max_inputs))
-      error(here, fmt::format("it has {} inputs; {} takes {}", inputs, n.op, range(f->min_inputs, f->max_inputs)));
+      error(here,
+            fmt::format("it has {} inputs; {} takes {}", inputs, n.op, range(f->min_inputs, f->max_inputs)));
     if (outputs < f->min_outputs || (f->max_outputs < 255 && outputs > f->max_outputs))
-      error(here, fmt::format("it has {} outputs; {} gives {}", outputs, n.op, range(f->min_outputs, f->max_outputs)));
+      error(here, fmt::format("it has {} outputs; {} gives {}", outputs, n.op,
+                              range(f->min_outputs, f->max_outputs)));
     for (const Attribute& a : n.attributes)
-      if (!has_word(f->attributes, a.name)) error(here, fmt::format("Unrecognized attribute: {} for operator {}", a.name, n.op));
+      if (!has_word(f->attributes, a.name))
+        error(here, fmt::format("Unrecognized attribute: {} for operator {}", a.name, n.op));
   }
 
   static std::string range(int least, int most) {

@@ -1,5 +1,5 @@
-// The lowering driver: walks the IR, gives each node to its rule or function, keeps names, and reports at once all that cannot
-// be expressed.
+// The lowering driver: walks the IR, gives each node to its rule or function, keeps names, and reports at
+// once all that cannot be expressed.
 #include "tern/onnx/driver.h"
 
 #include "tern/base/format.h"
@@ -25,11 +25,12 @@ bool lowerable(const ir::Block& block) {
   return true;
 }
 
-// Operators without a rule that have a body are replaced by it. Where the graph cannot be interpreted on fake tensors it
-// stays as it is and the driver reports what is missing.
+// Operators without a rule that have a body are replaced by it. Where the graph cannot be interpreted on fake
+// tensors it stays as it is and the driver reports what is missing.
 std::unique_ptr<ir::Graph> expanded(const ir::Graph& graph) {
   for (const ir::Value* v : graph.inputs())
-    if (v->type()->is_tensor() && (!v->type()->has_sizes() || v->type()->dtype() == DType::undefined)) return nullptr;
+    if (v->type()->is_tensor() && (!v->type()->has_sizes() || v->type()->dtype() == DType::undefined))
+      return nullptr;
   capture::RetraceOptions options;
   options.expand = [](const Op& op) { return !can_lower(op) && op.body; };
   try {
@@ -48,7 +49,8 @@ namespace {
 // Outputs must have a shape; where the IR does not know it, the model itself may.
 Model with_output_shapes(Model model) {
   bool missing = false;
-  for (const ValueInfo& v : model.graph.outputs) missing = missing || !v.type.shape || v.type.elem_type == DataType::undefined;
+  for (const ValueInfo& v : model.graph.outputs)
+    missing = missing || !v.type.shape || v.type.elem_type == DataType::undefined;
   if (missing) {
     try {
       infer_shapes(model);
@@ -62,8 +64,8 @@ Model with_output_shapes(Model model) {
 
 Model export_model(const Source& source, const ExportOptions& options) {
   if (options.opset < min_opset || options.opset > max_opset)
-    failf(ErrorKind::value, "onnx::export_model: opset {} is not supported; choose one from {} to {}", options.opset,
-          min_opset, max_opset);
+    failf(ErrorKind::value, "onnx::export_model: opset {} is not supported; choose one from {} to {}",
+          options.opset, min_opset, max_opset);
   if (!lowerable(source.graph.top())) {
     if (auto graph = expanded(source.graph)) {
       Source again{*graph, source.weights, source.output_names, source.constants, source.output_order};
@@ -77,7 +79,9 @@ void save(const Source& source, const std::string& path, const ExportOptions& op
   write(export_model(source, options), path, options.write);
 }
 
-void save(const Model& model, const std::string& path, const WriteOptions& options) { write(model, path, options); }
+void save(const Model& model, const std::string& path, const WriteOptions& options) {
+  write(model, path, options);
+}
 
 Driver::Driver(const Source& source, const ExportOptions& options) : source_(source), options_(options) {
   // The smallest ir_version that has the opset: older tools can read it.
@@ -94,9 +98,9 @@ Model Driver::run() {
   add_inputs();
   lower_block(source_.graph.top());
   if (!problems_.empty()) {
-    std::string text = fmt::format("onnx: {} of the graph cannot be expressed in ONNX opset {}:",
-                                   problems_.size() == 1 ? "1 node" : fmt::format("{} nodes", problems_.size()),
-                                   options_.opset);
+    std::string text = fmt::format(
+        "onnx: {} of the graph cannot be expressed in ONNX opset {}:",
+        problems_.size() == 1 ? "1 node" : fmt::format("{} nodes", problems_.size()), options_.opset);
     for (size_t i = 0; i < problems_.size() && i < 100; ++i) text += "\n  " + problems_[i];
     if (problems_.size() > 100) text += fmt::format("\n  and {} more", problems_.size() - 100);
     text += "\nGive the operator an `onnx` rule (see tern/onnx/lower.h), or write the model without it.";
@@ -136,9 +140,11 @@ void Driver::add_inputs() {
       own = it->second->name.empty() ? own : it->second->name;
     }
     if (!names_.insert(own).second)
-      failf(ErrorKind::value, "onnx: two inputs or weights of the model are called '{}'; give them different names", own);
-    Ref r{own, v->type()->is_tensor() ? v->type()->dtype() : DType::undefined,
-          v->type()->is_tensor() && v->type()->has_sizes() ? static_cast<int>(v->type()->sizes().size()) : -1};
+      failf(ErrorKind::value,
+            "onnx: two inputs or weights of the model are called '{}'; give them different names", own);
+    Ref r{
+        own, v->type()->is_tensor() ? v->type()->dtype() : DType::undefined,
+        v->type()->is_tensor() && v->type()->has_sizes() ? static_cast<int>(v->type()->sizes().size()) : -1};
     if (it != weights.end()) {
       const Source::Weight& w = *it->second;
       const Tensor& t = w.tensor;
@@ -174,14 +180,19 @@ void Driver::add_inputs() {
       names_.erase(own);
       continue;
     }
-    if (v->type()->is(ir::TypeKind::int_)) r.dtype = DType::int64, r.rank = 0;
-    else if (v->type()->is(ir::TypeKind::float_)) r.dtype = DType::float32, r.rank = 0;
-    else if (v->type()->is(ir::TypeKind::bool_)) r.dtype = DType::bool_, r.rank = 0;
+    if (v->type()->is(ir::TypeKind::int_))
+      r.dtype = DType::int64, r.rank = 0;
+    else if (v->type()->is(ir::TypeKind::float_))
+      r.dtype = DType::float32, r.rank = 0;
+    else if (v->type()->is(ir::TypeKind::bool_))
+      r.dtype = DType::bool_, r.rank = 0;
     else if (!v->type()->is_tensor())
-      failf(ErrorKind::not_supported, "onnx: the input '{}' has the type {}; ONNX inputs are tensors and numbers", own,
+      failf(ErrorKind::not_supported,
+            "onnx: the input '{}' has the type {}; ONNX inputs are tensors and numbers", own,
             v->type()->str());
     if (r.dtype == DType::undefined)
-      failf(ErrorKind::value, "onnx: the dtype of the input '{}' is not known; give the graph's input a type", own);
+      failf(ErrorKind::value, "onnx: the dtype of the input '{}' is not known; give the graph's input a type",
+            own);
     slots_[v] = Slot::of(r);
     model_.graph.inputs.push_back({own, type_of(v->type(), r)});
     if (v->type()->is_tensor() && v->type()->has_sizes()) {
@@ -191,7 +202,8 @@ void Driver::add_inputs() {
     }
   }
   if (user < options_.input_names.size())
-    failf(ErrorKind::value, "onnx: {} input names were given for {} inputs", options_.input_names.size(), user);
+    failf(ErrorKind::value, "onnx: {} input names were given for {} inputs", options_.input_names.size(),
+          user);
 }
 
 void Driver::add_outputs() {
@@ -199,9 +211,10 @@ void Driver::add_outputs() {
   auto flatten = [&](auto& self, const Slot& s, const ir::Type* type) -> void {
     if (s.kind == Slot::Kind::list) {
       for (size_t i = 0; i < s.items.size(); ++i) {
-        const ir::Type* inner = type && !type->elements().empty()
-                                    ? type->element(type->is(ir::TypeKind::tuple) && i < type->elements().size() ? i : 0)
-                                    : nullptr;
+        const ir::Type* inner =
+            type && !type->elements().empty()
+                ? type->element(type->is(ir::TypeKind::tuple) && i < type->elements().size() ? i : 0)
+                : nullptr;
         self(self, s.items[i], inner);
       }
     } else if (s.is_constant() && (s.constant.is_list() || s.constant.is_tuple())) {
@@ -213,17 +226,19 @@ void Driver::add_outputs() {
   std::vector<size_t> order = source_.output_order;
   if (order.empty())
     for (size_t i = 0; i < source_.graph.outputs().size(); ++i) order.push_back(i);
-  for (size_t i : order) flatten(flatten, slot(source_.graph.outputs()[i]), source_.graph.outputs()[i].type());
+  for (size_t i : order)
+    flatten(flatten, slot(source_.graph.outputs()[i]), source_.graph.outputs()[i].type());
   if (!options_.output_names.empty() && options_.output_names.size() != flat.size())
-    failf(ErrorKind::value, "onnx: {} output names were given for {} outputs", options_.output_names.size(), flat.size());
+    failf(ErrorKind::value, "onnx: {} output names were given for {} outputs", options_.output_names.size(),
+          flat.size());
 
   std::unordered_map<std::string, std::string> renamed;
   std::unordered_set<std::string> taken;
   for (size_t i = 0; i < flat.size(); ++i) {
     Ref r = ref(flat[i].first, "output");
-    std::string wanted = !options_.output_names.empty()          ? options_.output_names[i]
+    std::string wanted = !options_.output_names.empty()    ? options_.output_names[i]
                          : i < source_.output_names.size() ? source_.output_names[i]
-                                                                 : std::string();
+                                                           : std::string();
     bool produced = scopes_[0].produced.count(r.name) && !taken.count(r.name);
     if (!produced) {
       current_ = nullptr;
@@ -237,7 +252,8 @@ void Driver::add_outputs() {
     if (!wanted.empty() && wanted != r.name) {
       if (!names_.insert(wanted).second || (source_.graph.find(wanted) && options_.output_names.empty()))
         if (wanted = fresh(wanted); !options_.output_names.empty())
-          failf(ErrorKind::value, "onnx: the output name '{}' is already the name of another value", options_.output_names[i]);
+          failf(ErrorKind::value, "onnx: the output name '{}' is already the name of another value",
+                options_.output_names[i]);
       renamed[r.name] = wanted;
     }
     ValueInfo info{renamed.count(r.name) ? renamed[r.name] : r.name, type_of(flat[i].second, r)};
@@ -270,7 +286,9 @@ Dimension Driver::dimension(SymInt size) const {
   // The user's names of dims in place of s0, s1.
   for (size_t i = 0; i < text.size();) {
     size_t end = i;
-    auto word = [&](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+    auto word = [&](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    };
     while (end < text.size() && word(text[end])) ++end;
     if (end == i) {
       out += text[i++];
@@ -280,7 +298,9 @@ Dimension Driver::dimension(SymInt size) const {
     if (auto symbol = env.find_symbol(name)) {
       const sym::Node& e = env.table().node(env.unwrap(*symbol));
       if (e.kind == sym::Kind::symbol)
-        if (const std::string& shown = env.symbol(static_cast<uint32_t>(e.value)).display_name; !shown.empty()) name = shown;
+        if (const std::string& shown = env.symbol(static_cast<uint32_t>(e.value)).display_name;
+            !shown.empty())
+          name = shown;
     }
     out += name;
     i = end;
@@ -300,13 +320,15 @@ TypeProto Driver::type_of(const ir::Type* type, const Ref& r) {
   } else if (r.rank >= 0) {
     shape.emplace(static_cast<size_t>(r.rank));
   }
-  return TypeProto::tensor(dtype == DType::undefined ? DataType::undefined : data_type_of(dtype), std::move(shape));
+  return TypeProto::tensor(dtype == DType::undefined ? DataType::undefined : data_type_of(dtype),
+                           std::move(shape));
 }
 
 void Driver::note_value(const ir::Value& value, const Ref& r) {
   if (!options_.value_info || !value.type()->is_tensor() || r.dtype == DType::undefined) return;
   TypeProto t = type_of(value.type(), r);
-  if (t.shape && scopes_.back().produced.count(r.name)) scopes_.back().graph->values.push_back({r.name, std::move(t)});
+  if (t.shape && scopes_.back().produced.count(r.name))
+    scopes_.back().graph->values.push_back({r.name, std::move(t)});
 }
 
 void Driver::remove_unused() {
@@ -334,7 +356,8 @@ void Driver::remove_unused() {
   std::unordered_set<std::string> outputs;
   for (const ValueInfo& v : model_.graph.outputs) outputs.insert(v.name);
   std::erase_if(model_.graph.initializers, [&](const TensorProto& t) { return !used.count(t.name); });
-  std::erase_if(model_.graph.values, [&](const ValueInfo& v) { return !used.count(v.name) || outputs.count(v.name); });
+  std::erase_if(model_.graph.values,
+                [&](const ValueInfo& v) { return !used.count(v.name) || outputs.count(v.name); });
 }
 
 // MatMul of matrices and the Add behind it are one Gemm, where the addend broadcasts into the product.
@@ -374,13 +397,17 @@ void Driver::fuse_gemm() {
       auto it = products.find(n.inputs[k]);
       if (it == products.end() || uses[n.inputs[k]] != 1) continue;
       const NodeProto& product = g.nodes[it->second];
-      const TypeProto *a = find(product.inputs[0]), *b = find(product.inputs[1]), *y = find(n.outputs[0]), *c = find(n.inputs[1 - k]);
+      const TypeProto *a = find(product.inputs[0]), *b = find(product.inputs[1]), *y = find(n.outputs[0]),
+                      *c = find(n.inputs[1 - k]);
       auto rank = [](const TypeProto* t) { return t && t->shape ? static_cast<int>(t->shape->size()) : -1; };
       if (rank(a) != 2 || rank(b) != 2 || rank(y) != 2 || rank(c) < 0 || rank(c) > 2) continue;
-      bool fits = a->elem_type == DataType::float32 || a->elem_type == DataType::float64 || a->elem_type == DataType::float16;
+      bool fits = a->elem_type == DataType::float32 || a->elem_type == DataType::float64 ||
+                  a->elem_type == DataType::float16;
       for (int d = 0; fits && d < rank(c); ++d) {
-        const Dimension &mine = (*c->shape)[static_cast<size_t>(d)], &out = (*y->shape)[static_cast<size_t>(d + 2 - rank(c))];
-        fits = mine.value == 1 || (mine.value && mine.value == out.value) || (!mine.value && !mine.param.empty() && mine.param == out.param);
+        const Dimension &mine = (*c->shape)[static_cast<size_t>(d)],
+                        &out = (*y->shape)[static_cast<size_t>(d + 2 - rank(c))];
+        fits = mine.value == 1 || (mine.value && mine.value == out.value) ||
+               (!mine.value && !mine.param.empty() && mine.param == out.param);
       }
       if (!fits) continue;
       n.op = "Gemm";
@@ -393,8 +420,10 @@ void Driver::fuse_gemm() {
   std::unordered_set<std::string> dropped;
   std::vector<NodeProto> kept;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
-    if (gone.count(i)) dropped.insert(g.nodes[i].outputs[0]);
-    else kept.push_back(std::move(g.nodes[i]));
+    if (gone.count(i))
+      dropped.insert(g.nodes[i].outputs[0]);
+    else
+      kept.push_back(std::move(g.nodes[i]));
   }
   g.nodes = std::move(kept);
   std::erase_if(g.values, [&](const ValueInfo& v) { return dropped.count(v.name); });
@@ -478,20 +507,23 @@ Size Driver::size(SymInt value) {
   SymInt simple = env.simplify(value);
   if (simple.is_int()) return {simple.as_int()};
   Ref r;
-  auto binary = [&](const char* op, const Ref& a, const Ref& b) { return emit(op, {a, b}, {}, 1, DType::int64)[0]; };
+  auto binary = [&](const char* op, const Ref& a, const Ref& b) {
+    return emit(op, {a, b}, {}, 1, DType::int64)[0];
+  };
   auto number = [&](int64_t n) { return initializer(from_vector(std::vector<int64_t>{n}, {1})); };
   auto part = [&](const sym::Term& t) { return as_vector(size(env.wrap(t.expr))); };
   const sym::Node& e = env.table().node(env.unwrap(simple));
   if (auto it = symbol_sources_.find(simple.bits()); it != symbol_sources_.end()) {
     auto [from, d] = it->second;
-    r = emit("Shape", {slots_[from].ref}, {Attribute::of("start", d), Attribute::of("end", d + 1)}, 1, DType::int64)[0];
+    r = emit("Shape", {slots_[from].ref}, {Attribute::of("start", d), Attribute::of("end", d + 1)}, 1,
+             DType::int64)[0];
   } else {
     switch (e.kind) {
       case sym::Kind::sum:
         for (const sym::Term& t : e.terms()) {
           Ref term = t.expr == sym::ExprTable::unit ? number(t.factor)
-                     : t.factor == 1               ? part(t)
-                                                   : binary("Mul", part(t), number(t.factor));
+                     : t.factor == 1                ? part(t)
+                                                    : binary("Mul", part(t), number(t.factor));
           r = r ? binary("Add", r, term) : term;
         }
         break;
@@ -500,16 +532,20 @@ Size Driver::size(SymInt value) {
           for (int64_t k = 0; k < t.factor; ++k) r = r ? binary("Mul", r, part(t)) : part(t);
         break;
       case sym::Kind::floor_div:
-        r = binary("Div", binary("Sub", part(e.terms()[0]), binary("Mod", part(e.terms()[0]), part(e.terms()[1]))),
+        r = binary("Div",
+                   binary("Sub", part(e.terms()[0]), binary("Mod", part(e.terms()[0]), part(e.terms()[1]))),
                    part(e.terms()[1]));
         break;
-      case sym::Kind::mod: r = binary("Mod", part(e.terms()[0]), part(e.terms()[1])); break;
+      case sym::Kind::mod:
+        r = binary("Mod", part(e.terms()[0]), part(e.terms()[1]));
+        break;
       case sym::Kind::min:
       case sym::Kind::max:
         for (const sym::Term& t : e.terms())
           r = r ? binary(e.kind == sym::Kind::min ? "Min" : "Max", r, part(t)) : part(t);
         break;
-      default: failf(ErrorKind::not_supported, "the symbolic size {} is not a size of any input", simple.str());
+      default:
+        failf(ErrorKind::not_supported, "the symbolic size {} is not a size of any input", simple.str());
     }
   }
   r.rank = 1;
@@ -523,9 +559,11 @@ Ref Driver::as_vector(const Size& s) {
   Ref source = s.ref;
   if (source.rank == 1) return source;
   if (auto it = vectors_.find(source.name); it != vectors_.end()) return it->second;
-  Ref wide = source.dtype == DType::int64 ? source
-                                          : emit("Cast", {source}, {Attribute::of("to", int64_t{7})}, 1, DType::int64)[0];
-  Ref r = emit("Reshape", {wide, initializer(from_vector(std::vector<int64_t>{1}, {1}))}, {}, 1, DType::int64)[0];
+  Ref wide = source.dtype == DType::int64
+                 ? source
+                 : emit("Cast", {source}, {Attribute::of("to", int64_t{7})}, 1, DType::int64)[0];
+  Ref r =
+      emit("Reshape", {wide, initializer(from_vector(std::vector<int64_t>{1}, {1}))}, {}, 1, DType::int64)[0];
   r.rank = 1;
   vectors_[source.name] = r;
   scopes_.back().vectors.push_back(source.name);
@@ -561,21 +599,48 @@ DType computed_in(std::string_view op, DType d) {
     return false;
   };
   bool small = d == DType::int8 || d == DType::int16 || d == DType::uint8 || d == DType::uint16;
-  if (d == DType::bool_ && among({"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Sub", "Abs", "Neg", "ReduceSum",
-                                  "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean", "CumSum", "ArgMax", "ArgMin", "Clip",
-                                  "TopK", "Sign", "Relu", "Pow", "Mod"}))
+  if (d == DType::bool_ &&
+      among({"Less",      "LessOrEqual", "Greater",   "GreaterOrEqual", "Sub",        "Abs",    "Neg",
+             "ReduceSum", "ReduceMax",   "ReduceMin", "ReduceProd",     "ReduceMean", "CumSum", "ArgMax",
+             "ArgMin",    "Clip",        "TopK",      "Sign",           "Relu",       "Pow",    "Mod"}))
     return DType::int32;
   if (op == "Trilu" && d != DType::int64 && !is_floating(d)) return DType::int64;
-  if (small && among({"Add", "Sub", "Mul", "Div", "Max", "Min", "Neg", "ReduceSum", "ReduceProd", "ReduceMean", "Relu",
-                      "Pow", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "CumSum", "Clip", "TopK", "Abs",
-                      "Sign", "ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "MatMul", "Gemm"}))
+  if (small && among({"Add",
+                      "Sub",
+                      "Mul",
+                      "Div",
+                      "Max",
+                      "Min",
+                      "Neg",
+                      "ReduceSum",
+                      "ReduceProd",
+                      "ReduceMean",
+                      "Relu",
+                      "Pow",
+                      "Equal",
+                      "Less",
+                      "LessOrEqual",
+                      "Greater",
+                      "GreaterOrEqual",
+                      "CumSum",
+                      "Clip",
+                      "TopK",
+                      "Abs",
+                      "Sign",
+                      "ArgMax",
+                      "ArgMin",
+                      "ReduceMax",
+                      "ReduceMin",
+                      "MatMul",
+                      "Gemm"}))
     return DType::int32;
   return d;
 }
 
 }  // namespace
 
-std::vector<Ref> Driver::emit(std::string_view op, const Inputs& given, Attributes attributes, size_t outputs, DType dtype) {
+std::vector<Ref> Driver::emit(std::string_view op, const Inputs& given, Attributes attributes, size_t outputs,
+                              DType dtype) {
   Inputs inputs = given;
   std::string type(op), domain;
   if (size_t colons = type.find("::"); colons != std::string::npos) {
@@ -589,11 +654,14 @@ std::vector<Ref> Driver::emit(std::string_view op, const Inputs& given, Attribut
   DType back = DType::undefined;
   if (!inputs.empty() && inputs[0].dtype != DType::undefined && type != "Cast") {
     DType from = inputs[0].dtype;
-    if (from == DType::bool_ && (type == "Add" || type == "Max")) type = "Or";
-    else if (from == DType::bool_ && (type == "Mul" || type == "Min")) type = "And";
+    if (from == DType::bool_ && (type == "Add" || type == "Max"))
+      type = "Or";
+    else if (from == DType::bool_ && (type == "Mul" || type == "Min"))
+      type = "And";
     else if (DType to = computed_in(type, from); to != from) {
       for (Ref& r : inputs)
-        if (r && r.dtype == from) r = emit("Cast", {r}, {Attribute::of("to", static_cast<int64_t>(data_type_of(to)))}, 1, to)[0];
+        if (r && r.dtype == from)
+          r = emit("Cast", {r}, {Attribute::of("to", static_cast<int64_t>(data_type_of(to)))}, 1, to)[0];
       if (dtype == from) back = from, dtype = to;
     }
   }
@@ -614,8 +682,8 @@ std::vector<Ref> Driver::emit(std::string_view op, const Inputs& given, Attribut
   annotate(n);
   scopes_.back().graph->nodes.push_back(std::move(n));
   if (back != DType::undefined)
-    results[0] =
-        emit("Cast", {results[0]}, {Attribute::of("to", static_cast<int64_t>(data_type_of(back)))}, 1, back)[0];
+    results[0] = emit("Cast", {results[0]}, {Attribute::of("to", static_cast<int64_t>(data_type_of(back)))},
+                      1, back)[0];
   return results;
 }
 
@@ -645,8 +713,8 @@ void Driver::bind(const ir::Value& value, Slot s) { slots_[&value] = std::move(s
 
 void Driver::refuse(const ir::Node& node, std::string_view why) const {
   std::string place = node.origin() ? node.origin()->place() : "";
-  failf(ErrorKind::not_supported, "{} at %{}{}: {}", node.qualified(), node.name(), place.empty() ? "" : " (" + place + ")",
-        why);
+  failf(ErrorKind::not_supported, "{} at %{}{}: {}", node.qualified(), node.name(),
+        place.empty() ? "" : " (" + place + ")", why);
 }
 
 // ---- the walk ----
@@ -669,7 +737,8 @@ void Driver::lower_node(const ir::Node& node) {
       } else if (op && lower_with_rule(node, *op)) {
       } else if (!lower_number(node)) {
         refuse(node, op && op->onnx ? "no rule fits these arguments"
-                                    : op ? "the operator has no lowering" : "Tern does not know this operator");
+                     : op           ? "the operator has no lowering"
+                                    : "Tern does not know this operator");
       }
     }
     finish_node(node, first);
@@ -695,7 +764,8 @@ bool Driver::lower_with_rule(const ir::Node& node, const Op& op) {
   // `x + 1` as add.Scalar has the rule of add.Tensor, with its promotion: the arguments' names are the same.
   const Schema& s = op.schema();
   if (s.overload.view() == "Scalar")
-    if (const Op* twin = find_op(s.name, Symbol("Tensor")); twin && twin->onnx && twin->schema().args.size() == s.args.size())
+    if (const Op* twin = find_op(s.name, Symbol("Tensor"));
+        twin && twin->onnx && twin->schema().args.size() == s.args.size())
       return apply_rules(*this, call, *twin, twin->onnx);
   return op.onnx && apply_rules(*this, call, op, op.onnx);
 }
@@ -713,7 +783,8 @@ void Driver::finish_node(const ir::Node& node, size_t first) {
     if (s.kind != Slot::Kind::ref || !v->type()->is_tensor()) continue;
     DType wanted = v->type()->dtype();
     if (wanted != DType::undefined && s.ref.dtype != DType::undefined && s.ref.dtype != wanted)
-      s.ref = emit("Cast", {s.ref}, {Attribute::of("to", static_cast<int64_t>(data_type_of(wanted)))}, 1, wanted)[0];
+      s.ref = emit("Cast", {s.ref}, {Attribute::of("to", static_cast<int64_t>(data_type_of(wanted)))}, 1,
+                   wanted)[0];
     if (wanted != DType::undefined) s.ref.dtype = wanted;
     if (v->type()->has_sizes()) s.ref.rank = static_cast<int>(v->type()->sizes().size());
     std::string name = v->name();
@@ -737,7 +808,8 @@ void Driver::finish_node(const ir::Node& node, size_t first) {
         scopes_.back().produced.insert(name);
         // Other results of the node may be the same value.
         for (const ir::Value* other : node.outputs())
-          if (auto o = slots_.find(other); other != v && o != slots_.end() && o->second.ref.name == s.ref.name)
+          if (auto o = slots_.find(other);
+              other != v && o != slots_.end() && o->second.ref.name == s.ref.name)
             o->second.ref.name = name;
         s.ref.name = name;
         note_value(*v, s.ref);

@@ -1,4 +1,5 @@
-// The state of one lowering: graphs under construction, where IR values went, names and constants. Inside this room only.
+// The state of one lowering: graphs under construction, where IR values went, names and constants. Inside
+// this room only.
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -33,7 +34,8 @@ class Driver {
   Ref ref(const Slot& slot, std::string_view what);  // a constant becomes an initializer
   Size size(const Slot& slot);
   Size size(SymInt value);
-  std::vector<Ref> emit(std::string_view op, const Inputs& inputs, Attributes attributes, size_t outputs, DType dtype);
+  std::vector<Ref> emit(std::string_view op, const Inputs& inputs, Attributes attributes, size_t outputs,
+                        DType dtype);
   Ref initializer(const Tensor& value);
   Ref as_vector(const Size& size);
   Ref as_scalar(const Size& size);
@@ -44,8 +46,8 @@ class Driver {
  private:
   struct Scope {
     GraphProto* graph;
-    std::unordered_set<std::string> produced;  // by nodes of this graph
-    std::vector<std::string> vectors, scalars; // cached here: not visible when the scope ends
+    std::unordered_set<std::string> produced;   // by nodes of this graph
+    std::vector<std::string> vectors, scalars;  // cached here: not visible when the scope ends
   };
 
   void lower_block(const ir::Block& block);

@@ -1,5 +1,5 @@
-// The import driver: inputs as fake tensors with the model's dims as symbols, weights as inputs bound to mapped data, then
-// node by node; If and Loop become blocks, functions are imported where they are called.
+// The import driver: inputs as fake tensors with the model's dims as symbols, weights as inputs bound to
+// mapped data, then node by node; If and Loop become blocks, functions are imported where they are called.
 #include "tern/onnx/import.h"
 
 #include <algorithm>
@@ -71,14 +71,16 @@ void infer_shapes(Model& model) {
     if (it == types.end()) return;
     if (v.type.kind == TypeProto::Kind::none) v.type = it->second;
     if (v.type.kind == TypeProto::Kind::tensor && !v.type.shape) v.type.shape = it->second.shape;
-    if (v.type.kind == TypeProto::Kind::tensor && v.type.elem_type == DataType::undefined) v.type.elem_type = it->second.elem_type;
+    if (v.type.kind == TypeProto::Kind::tensor && v.type.elem_type == DataType::undefined)
+      v.type.elem_type = it->second.elem_type;
     types.erase(it);
   };
   for (ValueInfo& v : model.graph.outputs) fill(v);
   for (ValueInfo& v : model.graph.values) fill(v);
   for (const NodeProto& n : model.graph.nodes)
     for (const std::string& name : n.outputs)
-      if (auto it = types.find(name); it != types.end()) model.graph.values.push_back({name, std::move(it->second)});
+      if (auto it = types.find(name); it != types.end())
+        model.graph.values.push_back({name, std::move(it->second)});
 }
 
 std::vector<tern::Value> Imported::run(Span<const tern::Value> inputs) const {
@@ -165,7 +167,8 @@ void Importer::note_type(const std::string& name, const Item& item) {
   for (SymInt s : item.tensor.sizes()) {
     Dimension d;
     SymInt simple = s.is_int() ? s : shapes().simplify(s);
-    if (simple.is_int()) d.value = simple.as_int();
+    if (simple.is_int())
+      d.value = simple.as_int();
     else if (!shapes().is_unbacked(simple)) {
       for (const auto& [param, symbol] : params_)
         if (symbol.bits() == simple.bits()) d.param = param;
@@ -201,22 +204,27 @@ SymInt Importer::dim(const Dimension& d, const std::string& input, size_t i) {
 
 Tensor Importer::fake_input(const ValueInfo& info) {
   if (info.type.kind != TypeProto::Kind::tensor)
-    failf(ErrorKind::not_supported, "onnx: the input '{}' is {}; only tensors are supported", info.name, info.type.str());
+    failf(ErrorKind::not_supported, "onnx: the input '{}' is {}; only tensors are supported", info.name,
+          info.type.str());
   DType dtype = dtype_of(info.type.elem_type);
   if (dtype == DType::undefined)
-    failf(ErrorKind::not_supported, "onnx: the input '{}' has the element type {}, which Tern has no dtype for", info.name,
+    failf(ErrorKind::not_supported,
+          "onnx: the input '{}' has the element type {}, which Tern has no dtype for", info.name,
           name(info.type.elem_type));
   if (!info.type.shape)
-    failf(ErrorKind::not_supported, "onnx: the input '{}' has no shape; give it one (dims may be symbolic)", info.name);
+    failf(ErrorKind::not_supported, "onnx: the input '{}' has no shape; give it one (dims may be symbolic)",
+          info.name);
   Dims sizes;
-  for (size_t i = 0; i < info.type.shape->size(); ++i) sizes.push_back(dim((*info.type.shape)[i], info.name, i));
+  for (size_t i = 0; i < info.type.shape->size(); ++i)
+    sizes.push_back(dim((*info.type.shape)[i], info.name, i));
   return make_tensor(sizes, dtype, kCPU, true);
 }
 
 void Importer::add_weight(const TensorProto& t) {
   Names& names = *scopes_.back();
   if (dtype_of(t.type) == DType::undefined) {
-    failf(ErrorKind::not_supported, "onnx: the initializer '{}' has the element type {}, which Tern has no dtype for", t.name,
+    failf(ErrorKind::not_supported,
+          "onnx: the initializer '{}' has the element type {}, which Tern has no dtype for", t.name,
           name(t.type));
   }
   Tensor real = to_tensor(t);
@@ -247,7 +255,8 @@ void Importer::import_nodes(const std::vector<NodeProto>& nodes, Names& names, i
       throw Error(e.kind() == ErrorKind::internal ? ErrorKind::not_supported : e.kind(),
                   fmt::format("onnx: importing {}: {}", describe(n), e.message()));
     } catch (const std::out_of_range&) {
-      failf(ErrorKind::file, "onnx: importing {}: an input, an attribute or an element of one is missing", describe(n));
+      failf(ErrorKind::file, "onnx: importing {}: an input, an attribute or an element of one is missing",
+            describe(n));
     }
   }
 }
@@ -259,7 +268,8 @@ void Importer::import_node(const NodeProto& node, Names& names, int64_t opset) {
   const Import* import = node.domain.empty() || node.domain == "com.microsoft" ? find_import(op) : nullptr;
   bool control = node.domain.empty() && (op == "If" || op == "Loop");
   if (!import && !control)
-    failf(ErrorKind::not_supported, "Tern does not know the operator {}{}{}", node.domain, node.domain.empty() ? "" : "::", op);
+    failf(ErrorKind::not_supported, "Tern does not know the operator {}{}{}", node.domain,
+          node.domain.empty() ? "" : "::", op);
   std::vector<Item> inputs;
   bool constant = !control && op != "Shape";
   for (const std::string& name : node.inputs) {
@@ -297,7 +307,8 @@ void Importer::import_function(const FunctionProto& f, const NodeProto& node, Na
   if (++depth_ > 100) fail(ErrorKind::file, "onnx: functions call each other without end");
   Names inside;
   for (size_t i = 0; i < f.inputs.size(); ++i)
-    inside[f.inputs[i]] = i < node.inputs.size() && !node.inputs[i].empty() ? find(node.inputs[i], names) : Item();
+    inside[f.inputs[i]] =
+        i < node.inputs.size() && !node.inputs[i].empty() ? find(node.inputs[i], names) : Item();
   int64_t opset = model_.opset();
   for (const OpsetId& o : f.opsets)
     if (o.domain.empty()) opset = o.version;
@@ -342,8 +353,10 @@ Tensor Importer::materialise(Item& item) {
   if (!item.ints) fail(ErrorKind::not_supported, "a sequence is used where a tensor is needed");
   std::vector<Tensor> parts;
   for (SymInt s : *item.ints) {
-    if (s.is_int()) parts.push_back(tern::tensor(Scalar(s.as_int()), {.dtype = kLong}));  // an inline constant
-    else parts.push_back(tern::scalar_tensor(Scalar(s), kLong));
+    if (s.is_int())
+      parts.push_back(tern::tensor(Scalar(s.as_int()), {.dtype = kLong}));  // an inline constant
+    else
+      parts.push_back(tern::scalar_tensor(Scalar(s), kLong));
   }
   item.tensor = item.scalar ? parts.at(0) : parts.empty() ? make_tensor({0}, kLong) : tern::stack(parts, 0);
   return item.tensor;
@@ -353,14 +366,16 @@ ir::In Importer::operand(Item& item) { return recorder_.operand(materialise(item
 
 std::vector<Item> Importer::run_graph(const GraphProto& g, std::vector<Item> inputs) {
   Names names;
-  for (size_t i = 0; i < g.inputs.size() && i < inputs.size(); ++i) names[g.inputs[i].name] = std::move(inputs[i]);
+  for (size_t i = 0; i < g.inputs.size() && i < inputs.size(); ++i)
+    names[g.inputs[i].name] = std::move(inputs[i]);
   scopes_.push_back(&names);
   for (const TensorProto& t : g.initializers) add_weight(t);
   import_nodes(g.nodes, names, model_.opset());
   std::vector<Item> out;
   for (const ValueInfo& v : g.outputs) {
     out.push_back(find(v.name, names));
-    if (!out.back().defined()) failf(ErrorKind::file, "the output '{}' of a subgraph is computed by no node", v.name);
+    if (!out.back().defined())
+      failf(ErrorKind::file, "the output '{}' of a subgraph is computed by no node", v.name);
   }
   scopes_.pop_back();
   return out;
@@ -370,8 +385,9 @@ std::vector<Item> Importer::run_graph(const GraphProto& g, std::vector<Item> inp
 Item Importer::merged(const Item& a, const Item& b, ir::Value& v) {
   const Tensor &x = a.tensor, &y = b.tensor;
   if (x.dtype() != y.dtype() || x.dim() != y.dim())
-    failf(ErrorKind::not_supported, "the paths give tensors of different dtype or number of dims ({}{} and {}{})",
-          name(x.dtype()), str(x.sizes()), name(y.dtype()), str(y.sizes()));
+    failf(ErrorKind::not_supported,
+          "the paths give tensors of different dtype or number of dims ({}{} and {}{})", name(x.dtype()),
+          str(x.sizes()), name(y.dtype()), str(y.sizes()));
   Dims sizes(x.sizes());
   for (size_t d = 0; d < sizes.size(); ++d)
     if (!surely_eq(sizes[d], y.sizes()[d])) {
@@ -404,12 +420,14 @@ void Importer::import_if(Importing& n) {
     capture::Recorder::Known outside = recorder_.known();
     ir::InsertAt at(blocks[k]->return_node());
     results[k] = run_graph(*graphs[k], {});
-    if (results[k].size() != n.outputs().size()) fail(ErrorKind::file, "the branches of If give another number of results");
+    if (results[k].size() != n.outputs().size())
+      fail(ErrorKind::file, "the branches of If give another number of results");
     for (Item& item : results[k]) blocks[k]->add_return(operand(item));
     recorder_.forget_to(std::move(outside));
   }
   for (size_t i = 0; i < n.outputs().size(); ++i) made.add_output(ir::Type::tensor(), n.node().outputs[i]);
-  for (size_t i = 0; i < n.outputs().size(); ++i) n.out(merged(results[0][i], results[1][i], made.output(i)), i);
+  for (size_t i = 0; i < n.outputs().size(); ++i)
+    n.out(merged(results[0][i], results[1][i], made.output(i)), i);
 }
 
 void Importer::import_loop(Importing& n) {
@@ -421,11 +439,16 @@ void Importer::import_loop(Importing& n) {
     fail(ErrorKind::file, "the body of Loop does not fit its inputs");
   if (g.outputs.size() > carried + 1) n.refuse("scan outputs of Loop are not supported");
   std::vector<ir::In> inputs;
-  if (!n.has(0)) inputs.push_back(tern::Value(INT64_MAX));
-  else inputs.push_back(recorder_.operand(n.sizes(0).at(0)));
-  if (!n.has(1)) inputs.push_back(tern::Value(true));
-  else if (auto known = n.constant(1)) inputs.push_back(tern::Value(truth(*known)));
-  else inputs.push_back(recorder_.operand(n.in(1).dim() ? n.in(1).reshape({}) : n.in(1)));
+  if (!n.has(0))
+    inputs.push_back(tern::Value(INT64_MAX));
+  else
+    inputs.push_back(recorder_.operand(n.sizes(0).at(0)));
+  if (!n.has(1))
+    inputs.push_back(tern::Value(true));
+  else if (auto known = n.constant(1))
+    inputs.push_back(tern::Value(truth(*known)));
+  else
+    inputs.push_back(recorder_.operand(n.in(1).dim() ? n.in(1).reshape({}) : n.in(1)));
   std::vector<Item> start;
   for (size_t i = 0; i < carried; ++i) {
     Item item = n.item(i + 2);
@@ -456,14 +479,17 @@ void Importer::import_loop(Importing& n) {
       }
       results = run_graph(g, inside);
       Item go = results[0];
-      if (go.real.defined() && go.real.int_numel() == 1) block.add_return(tern::Value(truth(go.real)));
-      else block.add_return(recorder_.operand(materialise(go).dim() ? go.tensor.reshape({}) : go.tensor));
+      if (go.real.defined() && go.real.int_numel() == 1)
+        block.add_return(tern::Value(truth(go.real)));
+      else
+        block.add_return(recorder_.operand(materialise(go).dim() ? go.tensor.reshape({}) : go.tensor));
       for (size_t i = 0; i < carried; ++i) {
         block.add_return(operand(results[i + 1]));
         const Tensor& t = results[i + 1].tensor;
         if (t.dim() != start[i].tensor.dim() || t.dtype() != start[i].tensor.dtype())
           n.refuse("a value that Loop carries changes its dtype or number of dims");
-        for (int64_t d = 0; d < t.dim(); ++d) changed = changed || !surely_eq(t.size(d), start[i].tensor.size(d));
+        for (int64_t d = 0; d < t.dim(); ++d)
+          changed = changed || !surely_eq(t.size(d), start[i].tensor.size(d));
       }
     }
     recorder_.forget_to(std::move(outside));
@@ -481,7 +507,8 @@ void Importer::import_loop(Importing& n) {
       continue;
     }
     for (size_t i = 0; i < carried; ++i) made.add_output(ir::Type::tensor(), n.node().outputs[i]);
-    for (size_t i = 0; i < carried && i < n.outputs().size(); ++i) n.out(merged(start[i], results[i + 1], made.output(i)), i);
+    for (size_t i = 0; i < carried && i < n.outputs().size(); ++i)
+      n.out(merged(start[i], results[i + 1], made.output(i)), i);
     return;
   }
 }
@@ -521,7 +548,9 @@ std::vector<int64_t> Importing::constants(size_t i) {
     if (known) return out;
   }
   auto t = constant(i);
-  if (!t) refuse(fmt::format("input {} ('{}') must be a constant, but is computed by the model", i, node_.inputs[i]));
+  if (!t)
+    refuse(
+        fmt::format("input {} ('{}') must be a constant, but is computed by the model", i, node_.inputs[i]));
   Exclude quiet(rung_record | rung_fake);
   return t->to_vector<int64_t>();
 }
@@ -531,7 +560,8 @@ std::vector<SymInt> Importing::sizes(size_t i) {
   if (inputs_[i].ints) return *inputs_[i].ints;
   std::vector<SymInt> out;
   if (constant(i)) {
-    for (int64_t v : constants(i)) out.push_back(std::max(v, SymInt::lowest_int));  // the smallest ints would be taken for symbols
+    for (int64_t v : constants(i))
+      out.push_back(std::max(v, SymInt::lowest_int));  // the smallest ints would be taken for symbols
     return out;
   }
   Tensor t = in(i);
@@ -549,7 +579,8 @@ int64_t Importing::integer(std::string_view name, int64_t otherwise) const {
 }
 double Importing::number(std::string_view name, double otherwise) const {
   const Attribute* a = node_.find(name);
-  return a ? a->type == Attribute::Type::int_ ? static_cast<double>(a->i) : static_cast<double>(a->f) : otherwise;
+  return a ? a->type == Attribute::Type::int_ ? static_cast<double>(a->i) : static_cast<double>(a->f)
+           : otherwise;
 }
 std::string Importing::text(std::string_view name, std::string_view otherwise) const {
   const Attribute* a = node_.find(name);
@@ -568,16 +599,20 @@ std::vector<tern::Value> Importing::call_many(const char* name, std::vector<tern
   const Op& op = get_op(name);
   const Schema& schema = op.schema();
   size_t positions = 0;
-  while (positions < args.size() && positions < schema.args.size() && !schema.args[positions].keyword_only) ++positions;
+  while (positions < args.size() && positions < schema.args.size() && !schema.args[positions].keyword_only)
+    ++positions;
   std::vector<std::pair<Symbol, tern::Value>> keywords;
-  for (size_t i = positions; i < args.size() && i < schema.args.size(); ++i) keywords.emplace_back(schema.args[i].name, args[i]);
+  for (size_t i = positions; i < args.size() && i < schema.args.size(); ++i)
+    keywords.emplace_back(schema.args[i].name, args[i]);
   Bound bound(op, Span<const tern::Value>(args).first(positions), keywords);
   std::vector<tern::Value> results(std::max<size_t>(1, op.results));
   tern::call(op, bound.args(), results.data());
   return results;
 }
 
-tern::Value Importing::call(const char* op, std::vector<tern::Value> args) { return call_many(op, std::move(args))[0]; }
+tern::Value Importing::call(const char* op, std::vector<tern::Value> args) {
+  return call_many(op, std::move(args))[0];
+}
 
 void Importing::refuse(std::string_view why) const {
   failf(ErrorKind::not_supported, "onnx: importing {}: {}", describe(node_), why);

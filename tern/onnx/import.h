@@ -1,5 +1,6 @@
-// What an ONNX operator's import is made of. Importing a model runs it on fake tensors under a recorder: each operator is a
-// function that computes its outputs with ATen calls. What is constant is computed for real. Inside this room only.
+// What an ONNX operator's import is made of. Importing a model runs it on fake tensors under a recorder: each
+// operator is a function that computes its outputs with ATen calls. What is constant is computed for real.
+// Inside this room only.
 #pragma once
 #include <optional>
 #include <unordered_map>
@@ -11,10 +12,11 @@ namespace tern::onnx {
 
 // A value of the model while it is imported.
 struct Item {
-  Tensor tensor = {};                          // fake and recorded, or real: a constant. Undefined while only `ints` is known
-  Tensor real = {};                            // a weight's data, where the tensor stands for it
-  std::optional<std::vector<SymInt>> ints = {};  // of an int64 tensor of at most one dim whose elements are sizes
-  bool scalar = false;                         // `ints` has no dim
+  Tensor tensor = {};  // fake and recorded, or real: a constant. Undefined while only `ints` is known
+  Tensor real = {};    // a weight's data, where the tensor stands for it
+  std::optional<std::vector<SymInt>> ints =
+      {};               // of an int64 tensor of at most one dim whose elements are sizes
+  bool scalar = false;  // `ints` has no dim
   std::optional<std::vector<Item>> sequence = {};
   bool defined() const { return tensor.defined() || ints || sequence; }
 };
@@ -25,15 +27,19 @@ class Importer;
 class Importing {
  public:
   Importing(Importer& importer, const NodeProto& node, std::vector<Item> inputs, int64_t opset)
-      : importer_(importer), node_(node), inputs_(std::move(inputs)), opset_(opset), outputs_(node.outputs.size()) {}
+      : importer_(importer),
+        node_(node),
+        inputs_(std::move(inputs)),
+        opset_(opset),
+        outputs_(node.outputs.size()) {}
 
   const NodeProto& node() const { return node_; }
   int64_t opset() const { return opset_; }
   size_t size() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
   bool wants(size_t k) const { return k < node_.outputs.size() && !node_.outputs[k].empty(); }
-  Tensor in(size_t i);                       // throws where it is left out
-  Tensor in_or_none(size_t i);               // undefined where it is left out
+  Tensor in(size_t i);          // throws where it is left out
+  Tensor in_or_none(size_t i);  // undefined where it is left out
   const Item& item(size_t i) const { return inputs_[i]; }
   std::vector<SymInt> sizes(size_t i);       // elements of an int tensor; computed ones become symbols
   std::vector<int64_t> constants(size_t i);  // refuses where they are computed by the model
@@ -49,7 +55,9 @@ class Importing {
 
   // An ATen call by name.
   tern::Value call(const char* op, std::vector<tern::Value> args);
-  Tensor operator()(const char* op, std::vector<tern::Value> args) { return call(op, std::move(args)).take_tensor(); }
+  Tensor operator()(const char* op, std::vector<tern::Value> args) {
+    return call(op, std::move(args)).take_tensor();
+  }
   std::vector<tern::Value> call_many(const char* op, std::vector<tern::Value> args);
 
   void out(Tensor t, size_t k = 0) { outputs_.at(k) = {std::move(t)}; }
@@ -83,6 +91,8 @@ inline tern::Value list(const std::vector<int64_t>& v) {
   for (int64_t i : v) d.push_back(i);
   return tern::Value(Span<const SymInt>(d.data(), d.size()));
 }
-inline tern::Value list(const std::vector<SymInt>& v) { return tern::Value(Span<const SymInt>(v.data(), v.size())); }
+inline tern::Value list(const std::vector<SymInt>& v) {
+  return tern::Value(Span<const SymInt>(v.data(), v.size()));
+}
 
 }  // namespace tern::onnx

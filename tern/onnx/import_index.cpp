@@ -14,7 +14,8 @@ int64_t axis_of(Importing& n, int64_t otherwise) {
 // Negative positions count from the end.
 Tensor wrapped(Importing& n, Tensor index, SymInt size) {
   if (index.dtype() != kLong) index = n("aten::to.dtype", {index, kLong});
-  return n("aten::where.self", {n("aten::lt.Scalar", {index, 0}), n("aten::add.Scalar", {index, size}), index});
+  return n("aten::where.self",
+           {n("aten::lt.Scalar", {index, 0}), n("aten::add.Scalar", {index, size}), index});
 }
 
 void import_gather(Importing& n) {
@@ -92,15 +93,18 @@ void import_scatter_nd(Importing& n) {
   Tensor x = n.in(0), indices = n.in(1), updates = n.in(2);
   std::string reduction = n.text("reduction", "none");
   if (reduction == "none" || reduction == "add")
-    return n.out(n("aten::index_put", {x, tern::Value::list(columns(n, indices)), updates, reduction == "add"}));
+    return n.out(
+        n("aten::index_put", {x, tern::Value::list(columns(n, indices)), updates, reduction == "add"}));
   // Other reductions on the flattened tensor.
   auto count = indices.size(-1).maybe_int();
-  if (!count || *count != x.dim()) n.refuse("ScatterND with reduction '" + reduction + "' needs whole positions");
+  if (!count || *count != x.dim())
+    n.refuse("ScatterND with reduction '" + reduction + "' needs whole positions");
   Tensor flat;
   std::vector<tern::Value> cols = columns(n, indices);
   SymInt stride = 1;
   for (int64_t d = x.dim(); d-- > 0;) {
-    Tensor part = n("aten::mul.Scalar", {wrapped(n, cols[static_cast<size_t>(d)].tensor(), x.size(d)), stride});
+    Tensor part =
+        n("aten::mul.Scalar", {wrapped(n, cols[static_cast<size_t>(d)].tensor(), x.size(d)), stride});
     flat = flat.defined() ? n("aten::add.Tensor", {flat, part}) : part;
     stride *= x.size(d);
   }
@@ -113,8 +117,8 @@ void import_scatter_nd(Importing& n) {
 void import_top_k(Importing& n) {
   Tensor x = n.in(0);
   SymInt k = n.opset() < 10 ? SymInt(n.integer("k", 1)) : n.sizes(1).at(0);
-  std::vector<tern::Value> r =
-      n.call_many("aten::topk", {x, k, n.integer("axis", -1), n.integer("largest", 1) != 0, n.integer("sorted", 1) != 0});
+  std::vector<tern::Value> r = n.call_many(
+      "aten::topk", {x, k, n.integer("axis", -1), n.integer("largest", 1) != 0, n.integer("sorted", 1) != 0});
   n.out(r[0].take_tensor(), 0);
   if (n.wants(1)) n.out(r[1].take_tensor(), 1);
 }
@@ -124,8 +128,10 @@ void import_non_zero(Importing& n) { n.out(n("aten::t", {n("aten::nonzero", {n.i
 void import_compress(Importing& n) {
   Tensor x = n.in(0);
   int64_t axis = 0;
-  if (n.has_attribute("axis")) axis = axis_of(n, 0);
-  else x = n("aten::reshape", {x, list(std::vector<int64_t>{-1})});
+  if (n.has_attribute("axis"))
+    axis = axis_of(n, 0);
+  else
+    x = n("aten::reshape", {x, list(std::vector<int64_t>{-1})});
   Tensor where = n("aten::reshape", {n("aten::nonzero", {n.in(1)}), list(std::vector<int64_t>{-1})});
   n.out(n("aten::index_select", {x, axis, where}));
 }
@@ -133,8 +139,10 @@ void import_compress(Importing& n) {
 void import_one_hot(Importing& n) {
   Tensor indices = n.in(0), values = n.in(2);
   SymInt depth;
-  if (auto d = n.constant(1)) depth = read_scalar(d->as_view({}, {})).to_int();
-  else depth = n.sizes(1).at(0);
+  if (auto d = n.constant(1))
+    depth = read_scalar(d->as_view({}, {})).to_int();
+  else
+    depth = n.sizes(1).at(0);
   int64_t axis = n.integer("axis", -1);
   if (axis < 0) axis += indices.dim() + 1;
   Tensor index = indices.dtype() == kLong ? indices : n("aten::to.dtype", {indices, kLong});
@@ -143,7 +151,8 @@ void import_one_hot(Importing& n) {
   shape[static_cast<size_t>(axis)] = depth;
   Tensor classes = n("aten::reshape", {n("aten::arange", {depth, kLong}), list(shape)});
   Tensor hot = n("aten::eq.Tensor", {index, classes});
-  n.out(n("aten::where.self", {hot, n("aten::select.int", {values, 0, 1}), n("aten::select.int", {values, 0, 0})}));
+  n.out(n("aten::where.self",
+          {hot, n("aten::select.int", {values, 0, 1}), n("aten::select.int", {values, 0, 0})}));
 }
 
 constexpr Import table[] = {

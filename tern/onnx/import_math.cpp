@@ -38,7 +38,8 @@ bool on_sizes(Importing& n, F&& f) {
   if (a.size() != b.size() && a.size() != 1 && b.size() != 1) return false;
   Item out;
   out.ints.emplace();
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) out.ints->push_back(f(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]));
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i)
+    out.ints->push_back(f(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]));
   auto is_scalar = [&](size_t i) { return n.item(i).ints ? n.item(i).scalar : n.constant(i)->dim() == 0; };
   out.scalar = is_scalar(0) && is_scalar(1);
   n.out(std::move(out));
@@ -61,8 +62,10 @@ void import_mul(Importing& n) {
 void import_div(Importing& n) {
   if (both_sizes(n) && on_sizes(n, [](SymInt a, SymInt b) { return floor_div(a, b); })) return;
   Tensor a = n.in(0), b = n.in(1);
-  if (is_integral(a.dtype(), false)) n.out(n("aten::div.Tensor_mode", {a, b, "trunc"}));  // towards zero
-  else n.out(n("aten::div.Tensor", {a, b}));
+  if (is_integral(a.dtype(), false))
+    n.out(n("aten::div.Tensor_mode", {a, b, "trunc"}));  // towards zero
+  else
+    n.out(n("aten::div.Tensor", {a, b}));
 }
 void import_mod(Importing& n) {
   if (on_sizes(n, [](SymInt a, SymInt b) { return mod(a, b); })) return;
@@ -114,10 +117,12 @@ void import_leaky_relu(Importing& n) { n.out(n("aten::leaky_relu", {n.in(0), n.n
 void import_elu(Importing& n) { n.out(n("aten::elu", {n.in(0), n.number("alpha", 1), 1.0, 1.0})); }
 void import_celu(Importing& n) { n.out(n("aten::celu", {n.in(0), n.number("alpha", 1)})); }
 void import_selu(Importing& n) {
-  n.out(n("aten::elu", {n.in(0), n.number("alpha", 1.67326319217681884765625), n.number("gamma", 1.05070102214813232421875), 1.0}));
+  n.out(n("aten::elu", {n.in(0), n.number("alpha", 1.67326319217681884765625),
+                        n.number("gamma", 1.05070102214813232421875), 1.0}));
 }
 void import_hard_sigmoid(Importing& n) {
-  Tensor y = n("aten::add.Scalar", {n("aten::mul.Scalar", {n.in(0), n.number("alpha", 0.2)}), n.number("beta", 0.5)});
+  Tensor y = n("aten::add.Scalar",
+               {n("aten::mul.Scalar", {n.in(0), n.number("alpha", 0.2)}), n.number("beta", 0.5)});
   n.out(n("aten::clamp", {y, 0.0, 1.0}));
 }
 void import_softplus(Importing& n) { n.out(n("aten::softplus", {n.in(0), 1.0, 20.0})); }
@@ -125,7 +130,9 @@ void import_softsign(Importing& n) {
   Tensor x = n.in(0);
   n.out(n("aten::div.Tensor", {x, n("aten::add.Scalar", {n("aten::abs", {x}), 1})}));
 }
-void import_thresholded_relu(Importing& n) { n.out(n("aten::threshold", {n.in(0), n.number("alpha", 1), 0.0})); }
+void import_thresholded_relu(Importing& n) {
+  n.out(n("aten::threshold", {n.in(0), n.number("alpha", 1), 0.0}));
+}
 void import_shrink(Importing& n) {
   double lambda = n.number("lambd", 0.5), bias = n.number("bias", 0);
   Tensor x = n.in(0);
@@ -167,7 +174,8 @@ void import_softmax(Importing& n) {
   if (axis < 0) axis += x.dim();
   std::vector<SymInt> flat = {product(Span<const SymInt>(x.sizes().data(), static_cast<size_t>(axis))), -1};
   std::vector<SymInt> back(x.sizes().begin(), x.sizes().end());
-  n.out(n("aten::reshape", {n(Op.chars, {n("aten::reshape", {x, list(flat)}), 1, tern::Value()}), list(back)}));
+  n.out(
+      n("aten::reshape", {n(Op.chars, {n("aten::reshape", {x, list(flat)}), 1, tern::Value()}), list(back)}));
 }
 void import_hardmax(Importing& n) {
   Tensor x = n.in(0);
@@ -218,11 +226,14 @@ void import_reduce(Importing& n) {
   Tensor x = n.in(0);
   bool some = !a.identity && !a.dims.empty();
   switch (R) {
-    case Reduce::sum: return n.out(sum(n, x, a));
+    case Reduce::sum:
+      return n.out(sum(n, x, a));
     case Reduce::mean:
       if (!some) return n.out(x);
       if (is_integral(x.dtype(), true))
-        return n.out(n("aten::to.dtype", {n("aten::mean.dim", {n("aten::to.dtype", {x, kDouble}), list(a.dims), a.keep}), x.dtype()}));
+        return n.out(
+            n("aten::to.dtype",
+              {n("aten::mean.dim", {n("aten::to.dtype", {x, kDouble}), list(a.dims), a.keep}), x.dtype()}));
       return n.out(n("aten::mean.dim", {x, list(a.dims), a.keep}));
     case Reduce::max:
     case Reduce::min: {
@@ -235,8 +246,10 @@ void import_reduce(Importing& n) {
         for (int64_t d = 0; d < x.dim(); ++d) {
           bool reduced = false;
           for (int64_t r : a.dims) reduced = reduced || (r < 0 ? r + x.dim() : r) == d;
-          if (!reduced) sizes.push_back(x.sizes()[static_cast<size_t>(d)]);
-          else if (a.keep) sizes.push_back(1);
+          if (!reduced)
+            sizes.push_back(x.sizes()[static_cast<size_t>(d)]);
+          else if (a.keep)
+            sizes.push_back(1);
         }
         if (!is_floating(x.dtype())) n.refuse("a reduction over no elements");
         return n.out(n("aten::full", {list(sizes), R == Reduce::max ? -INFINITY : INFINITY, x.dtype()}));
@@ -251,7 +264,8 @@ void import_reduce(Importing& n) {
       for (int64_t d : dims) x = n("aten::prod.dim_int", {x, d, a.keep, x.dtype()});
       return n.out(x);
     }
-    case Reduce::l1: return n.out(sum(n, n("aten::abs", {x}), a));
+    case Reduce::l1:
+      return n.out(sum(n, n("aten::abs", {x}), a));
     case Reduce::l2: {
       DType dtype = x.dtype();
       bool integers = is_integral(dtype, true);
@@ -259,11 +273,13 @@ void import_reduce(Importing& n) {
       Tensor y = n("aten::sqrt", {sum(n, n("aten::mul.Tensor", {x, x}), a)});
       return n.out(integers ? n("aten::to.dtype", {y, dtype}) : y);
     }
-    case Reduce::log_sum: return n.out(n("aten::log", {sum(n, x, a)}));
+    case Reduce::log_sum:
+      return n.out(n("aten::log", {sum(n, x, a)}));
     case Reduce::log_sum_exp:
       if (!some) return n.out(x);
       return n.out(n("aten::logsumexp", {x, list(a.dims), a.keep}));
-    case Reduce::sum_square: return n.out(sum(n, n("aten::mul.Tensor", {x, x}), a));
+    case Reduce::sum_square:
+      return n.out(sum(n, n("aten::mul.Tensor", {x, x}), a));
   }
 }
 
@@ -316,9 +332,7 @@ void import_einsum(Importing& n) {
 // To eight bits ONNX saturates; PyTorch overflows.
 Tensor converted(Importing& n, Tensor x, DType dtype) {
   if (is_float8(dtype) && is_floating(x.dtype()) && !is_float8(x.dtype()) && n.integer("saturate", 1)) {
-    double most = dtype == DType::float8_e4m3fn     ? 448
-                  : dtype == DType::float8_e4m3fnuz ? 240
-                                                    : 57344;
+    double most = dtype == DType::float8_e4m3fn ? 448 : dtype == DType::float8_e4m3fnuz ? 240 : 57344;
     x = n("aten::clamp", {x, -most, most});
   }
   return n("aten::to.dtype", {x, dtype});

@@ -38,18 +38,21 @@ Window window(Importing& n, const Tensor& x, std::vector<int64_t> kernel) {
     for (size_t d = 0; d < dims; ++d) {
       int64_t size = static_size(n, x, static_cast<int64_t>(d) + 2, "auto_pad");
       int64_t out = (size + w.stride[d] - 1) / w.stride[d];
-      int64_t total = std::max<int64_t>(0, (out - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1 - size);
+      int64_t total =
+          std::max<int64_t>(0, (out - 1) * w.stride[d] + (w.kernel[d] - 1) * w.dilation[d] + 1 - size);
       int64_t small = total / 2;
       w.begin.push_back(automatic == "SAME_UPPER" ? small : total - small);
       w.end.push_back(automatic == "SAME_UPPER" ? total - small : small);
     }
   } else {
-    std::vector<int64_t> pads = automatic == "VALID" ? std::vector<int64_t>(2 * dims, 0) : attribute_or(n, "pads", 2 * dims, 0);
+    std::vector<int64_t> pads =
+        automatic == "VALID" ? std::vector<int64_t>(2 * dims, 0) : attribute_or(n, "pads", 2 * dims, 0);
     if (pads.size() != 2 * dims) n.refuse("pads has the wrong length");
     w.begin.assign(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(dims));
     w.end.assign(pads.begin() + static_cast<ptrdiff_t>(dims), pads.end());
   }
-  if (w.stride.size() != dims || w.dilation.size() != dims) n.refuse("strides or dilations have the wrong length");
+  if (w.stride.size() != dims || w.dilation.size() != dims)
+    n.refuse("strides or dilations have the wrong length");
   return w;
 }
 
@@ -71,8 +74,9 @@ void import_conv(Importing& n) {
     x = padded(n, x, w, 0);
     w.begin.assign(w.begin.size(), 0);
   }
-  n.out(n("aten::convolution", {x, weight, n.in_or_none(2), list(w.stride), list(w.begin), list(w.dilation), false,
-                                list(std::vector<int64_t>(w.kernel.size(), 0)), n.integer("group", 1)}));
+  n.out(
+      n("aten::convolution", {x, weight, n.in_or_none(2), list(w.stride), list(w.begin), list(w.dilation),
+                              false, list(std::vector<int64_t>(w.kernel.size(), 0)), n.integer("group", 1)}));
 }
 
 void import_conv_transpose(Importing& n) {
@@ -80,7 +84,8 @@ void import_conv_transpose(Importing& n) {
   std::vector<int64_t> kernel;
   for (int64_t d = 2; d < weight.dim(); ++d) kernel.push_back(static_size(n, weight, d, "a kernel"));
   size_t dims = kernel.size();
-  std::vector<int64_t> stride = attribute_or(n, "strides", dims, 1), dilation = attribute_or(n, "dilations", dims, 1);
+  std::vector<int64_t> stride = attribute_or(n, "strides", dims, 1),
+                       dilation = attribute_or(n, "dilations", dims, 1);
   std::vector<int64_t> extra = attribute_or(n, "output_padding", dims, 0), wanted = n.ints("output_shape");
   std::vector<int64_t> pads = attribute_or(n, "pads", 2 * dims, 0);
   std::string automatic = n.text("auto_pad", "NOTSET");
@@ -103,8 +108,9 @@ void import_conv_transpose(Importing& n) {
   for (size_t d = 0; d < dims; ++d)
     symmetric = symmetric && pads[d] == pads[d + dims] && extra[d] < std::max(stride[d], dilation[d]);
   std::vector<int64_t> padding(pads.begin(), pads.begin() + static_cast<ptrdiff_t>(dims)), none(dims, 0);
-  Tensor y = n("aten::convolution", {x, weight, n.in_or_none(2), list(stride), list(symmetric ? padding : none), list(dilation),
-                                     true, list(symmetric ? extra : none), n.integer("group", 1)});
+  Tensor y =
+      n("aten::convolution", {x, weight, n.in_or_none(2), list(stride), list(symmetric ? padding : none),
+                              list(dilation), true, list(symmetric ? extra : none), n.integer("group", 1)});
   if (!symmetric) {
     std::vector<int64_t> cut;
     for (size_t d = dims; d-- > 0;) cut.push_back(-pads[d]), cut.push_back(extra[d] - pads[d + dims]);
@@ -151,8 +157,10 @@ void import_max_pool(Importing& n) {
     Tensor y = n(by_dims(n, dims, "aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"), args);
     return n.out(y.dtype() == dtype ? y : n("aten::to.dtype", {y, dtype}));
   }
-  std::vector<tern::Value> r = n.call_many(
-      by_dims(n, dims, "aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"), args);
+  std::vector<tern::Value> r =
+      n.call_many(by_dims(n, dims, "aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices",
+                          "aten::max_pool3d_with_indices"),
+                  args);
   n.out(r[0].take_tensor(), 0);
   // ONNX counts through the whole tensor.
   SymInt plane = product(source.sizes().drop_front(2)), planes = source.size(0) * source.size(1);
@@ -188,18 +196,22 @@ std::vector<int64_t> spatial(const Tensor& x) {
   for (int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
   return dims;
 }
-void import_global_average_pool(Importing& n) { n.out(n("aten::mean.dim", {n.in(0), list(spatial(n.in(0))), true})); }
+void import_global_average_pool(Importing& n) {
+  n.out(n("aten::mean.dim", {n.in(0), list(spatial(n.in(0))), true}));
+}
 void import_global_max_pool(Importing& n) { n.out(n("aten::amax", {n.in(0), list(spatial(n.in(0))), true})); }
 
 // ---- normalisation ----
 
 void import_batch_normalization(Importing& n) {
   if (n.integer("training_mode", 0)) n.refuse("BatchNormalization in training mode");
-  n.out(n("aten::batch_norm", {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4), false, 0.1, n.number("epsilon", 1e-5), false}));
+  n.out(n("aten::batch_norm",
+          {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4), false, 0.1, n.number("epsilon", 1e-5), false}));
 }
 
 void import_instance_normalization(Importing& n) {
-  n.out(n("aten::instance_norm", {n.in(0), n.in(1), n.in(2), tern::Value(), tern::Value(), true, 0.1, n.number("epsilon", 1e-5), false}));
+  n.out(n("aten::instance_norm", {n.in(0), n.in(1), n.in(2), tern::Value(), tern::Value(), true, 0.1,
+                                  n.number("epsilon", 1e-5), false}));
 }
 
 void import_layer_normalization(Importing& n) {
@@ -207,8 +219,8 @@ void import_layer_normalization(Importing& n) {
   int64_t axis = n.integer("axis", -1);
   if (axis < 0) axis += x.dim();
   std::vector<SymInt> shape(x.sizes().begin() + axis, x.sizes().end());
-  std::vector<tern::Value> r =
-      n.call_many("aten::native_layer_norm", {x, list(shape), tern::Value(), tern::Value(), n.number("epsilon", 1e-5)});
+  std::vector<tern::Value> r = n.call_many(
+      "aten::native_layer_norm", {x, list(shape), tern::Value(), tern::Value(), n.number("epsilon", 1e-5)});
   Tensor y = n("aten::mul.Tensor", {r[0].take_tensor(), n.in(1)});
   if (n.has(2)) y = n("aten::add.Tensor", {y, n.in(2)});
   n.out(y);
@@ -232,7 +244,8 @@ void import_group_normalization(Importing& n) {
   if (n.opset() < 21) {  // one number a group
     auto each = [&](const Tensor& t) {
       SymInt times = floor_div(channels, SymInt(groups));
-      Tensor wide = n("aten::expand", {n("aten::unsqueeze", {t, 1}), list(std::vector<SymInt>{groups, times})});
+      Tensor wide =
+          n("aten::expand", {n("aten::unsqueeze", {t, 1}), list(std::vector<SymInt>{groups, times})});
       return n("aten::reshape", {wide, list(std::vector<int64_t>{-1})});
     };
     scale = each(scale), bias = each(bias);
@@ -253,7 +266,8 @@ void import_lrn(Importing& n) {
     Tensor part = n("aten::narrow", {wide, 1, k, x.size(1)});
     sum = sum.defined() ? n("aten::add.Tensor", {sum, part}) : part;
   }
-  Tensor scale = n("aten::add.Scalar", {n("aten::mul.Scalar", {sum, alpha / static_cast<double>(size)}), bias});
+  Tensor scale =
+      n("aten::add.Scalar", {n("aten::mul.Scalar", {sum, alpha / static_cast<double>(size)}), bias});
   n.out(n("aten::div.Tensor", {x, n("aten::pow.Tensor_Scalar", {scale, beta})}));
 }
 
@@ -276,7 +290,8 @@ void import_mean_variance_normalization(Importing& n) {
 }
 
 void import_dropout(Importing& n) {
-  if (n.opset() >= 12 && n.has(2) && n.constant_number(2, 0) != 0 && (!n.has(1) || n.constant_number(1, 0.5) != 0))
+  if (n.opset() >= 12 && n.has(2) && n.constant_number(2, 0) != 0 &&
+      (!n.has(1) || n.constant_number(1, 0.5) != 0))
     n.refuse("Dropout in training mode");
   Tensor x = n.in(0);
   n.out(x);
@@ -291,11 +306,13 @@ struct Resample {
   bool exclude_outside = false;
 };
 
-double source_position(Importing& n, const Resample& r, int64_t out, double scale, int64_t in_size, int64_t out_size) {
+double source_position(Importing& n, const Resample& r, int64_t out, double scale, int64_t in_size,
+                       int64_t out_size) {
   double x = static_cast<double>(out);
   if (r.transform == "asymmetric") return x / scale;
   if (r.transform == "align_corners")
-    return out_size == 1 ? 0 : x * static_cast<double>(in_size - 1) / (static_cast<double>(in_size) * scale - 1);
+    return out_size == 1 ? 0
+                         : x * static_cast<double>(in_size - 1) / (static_cast<double>(in_size) * scale - 1);
   if (r.transform == "half_pixel") return (x + 0.5) / scale - 0.5;
   if (r.transform == "pytorch_half_pixel") return out_size > 1 ? (x + 0.5) / scale - 0.5 : 0;
   if (r.transform == "half_pixel_symmetric") {
@@ -306,7 +323,8 @@ double source_position(Importing& n, const Resample& r, int64_t out, double scal
   n.refuse("the coordinate transformation '" + r.transform + "' is not supported");
 }
 
-Tensor resampled(Importing& n, const Tensor& x, int64_t axis, int64_t out_size, double scale, const Resample& r) {
+Tensor resampled(Importing& n, const Tensor& x, int64_t axis, int64_t out_size, double scale,
+                 const Resample& r) {
   int64_t in_size = static_size(n, x, axis, "Resize");
   if (in_size < 1 || out_size < 0) n.refuse("Resize of nothing");
   auto inside = [&](int64_t i) { return std::min(std::max<int64_t>(i, 0), in_size - 1); };
@@ -317,10 +335,10 @@ Tensor resampled(Importing& n, const Tensor& x, int64_t axis, int64_t out_size, 
     double s = source_position(n, r, o, scale, in_size, out_size);
     if (taps == 1) {
       double f = std::floor(s);
-      int64_t i = r.nearest == "floor"                ? static_cast<int64_t>(f)
-                  : r.nearest == "ceil"               ? static_cast<int64_t>(std::ceil(s))
-                  : r.nearest == "round_prefer_ceil"  ? static_cast<int64_t>(std::floor(s + 0.5))
-                                                      : static_cast<int64_t>(std::ceil(s - 0.5));
+      int64_t i = r.nearest == "floor"               ? static_cast<int64_t>(f)
+                  : r.nearest == "ceil"              ? static_cast<int64_t>(std::ceil(s))
+                  : r.nearest == "round_prefer_ceil" ? static_cast<int64_t>(std::floor(s + 0.5))
+                                                     : static_cast<int64_t>(std::ceil(s - 0.5));
       at[0].push_back(inside(i));
       weight[0].push_back(1);
       continue;
@@ -370,22 +388,27 @@ void import_resize(Importing& n) {
   Resample r;
   r.mode = n.text("mode", "nearest");
   bool upsample = n.node().op == "Upsample";
-  r.transform = n.text("coordinate_transformation_mode", upsample || n.opset() < 11 ? "asymmetric" : "half_pixel");
+  r.transform =
+      n.text("coordinate_transformation_mode", upsample || n.opset() < 11 ? "asymmetric" : "half_pixel");
   r.nearest = n.text("nearest_mode", upsample || n.opset() < 11 ? "floor" : "round_prefer_floor");
   r.cubic_a = n.number("cubic_coeff_a", -0.75);
   r.exclude_outside = n.integer("exclude_outside", 0) != 0;
   if (r.mode == "bilinear") r.mode = "linear";
   if (n.integer("antialias", 0)) n.refuse("Resize with antialias");
-  if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic") n.refuse("the mode '" + r.mode + "' of Resize");
+  if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic")
+    n.refuse("the mode '" + r.mode + "' of Resize");
   std::vector<int64_t> axes = n.ints("axes");
   if (axes.empty())
     for (int64_t d = 0; d < x.dim(); ++d) axes.push_back(d);
   size_t scales_at = upsample || n.opset() < 11 ? 1 : 2, sizes_at = 3;
   std::vector<double> scales;
   std::vector<int64_t> sizes;
-  if (upsample && n.opset() < 9) scales = n.floats("scales");
-  else if (n.has(scales_at) && n.constant(scales_at) && n.constant(scales_at)->int_numel()) scales = n.constant(scales_at)->to_vector<double>();
-  else if (n.has(sizes_at)) sizes = n.constants(sizes_at);
+  if (upsample && n.opset() < 9)
+    scales = n.floats("scales");
+  else if (n.has(scales_at) && n.constant(scales_at) && n.constant(scales_at)->int_numel())
+    scales = n.constant(scales_at)->to_vector<double>();
+  else if (n.has(sizes_at))
+    sizes = n.constants(sizes_at);
   if (scales.empty() && sizes.empty()) n.refuse("Resize needs constant scales or sizes");
   if (std::max(scales.size(), sizes.size()) != axes.size()) n.refuse("scales or sizes have the wrong length");
   std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
@@ -397,16 +420,19 @@ void import_resize(Importing& n) {
     }
     scales.assign(axes.size(), factor);
     for (size_t i = 0; i < axes.size(); ++i)
-      sizes[i] = static_cast<int64_t>(std::floor(factor * static_cast<double>(*x.size(axes[i]).maybe_int()) + 0.5));
+      sizes[i] =
+          static_cast<int64_t>(std::floor(factor * static_cast<double>(*x.size(axes[i]).maybe_int()) + 0.5));
   }
   DType dtype = x.dtype();
   bool integers = !is_floating(dtype) && r.mode != "nearest";
   if (integers) x = n("aten::to.dtype", {x, kFloat});
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = axes[i] < 0 ? axes[i] + x.dim() : axes[i];
-    if (!scales.empty() && scales[i] == 1 && (sizes.empty() || x.size(axis).maybe_int() == sizes[i])) continue;
+    if (!scales.empty() && scales[i] == 1 && (sizes.empty() || x.size(axis).maybe_int() == sizes[i]))
+      continue;
     int64_t in_size = static_size(n, x, axis, "Resize");
-    int64_t out = !sizes.empty() ? sizes[i] : static_cast<int64_t>(std::floor(static_cast<double>(in_size) * scales[i]));
+    int64_t out = !sizes.empty() ? sizes[i]
+                                 : static_cast<int64_t>(std::floor(static_cast<double>(in_size) * scales[i]));
     double scale = !scales.empty() ? scales[i] : static_cast<double>(out) / static_cast<double>(in_size);
     if (out == in_size && scale == 1 && r.transform != "align_corners") continue;
     x = resampled(n, x, axis, out, scale, r);

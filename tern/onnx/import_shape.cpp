@@ -1,5 +1,5 @@
-// Import of what changes shapes and makes tensors. Sizes are followed as sizes, so that a Shape … Gather … Concat … Reshape
-// chain becomes one reshape.
+// Import of what changes shapes and makes tensors. Sizes are followed as sizes, so that a Shape … Gather …
+// Concat … Reshape chain becomes one reshape.
 #include <algorithm>
 #include <climits>
 
@@ -11,7 +11,8 @@ namespace tern::onnx {
 namespace {
 
 int64_t wrapped(Importing& n, int64_t axis, int64_t rank) {
-  if (axis < -rank || axis >= std::max<int64_t>(rank, 1)) n.refuse("the axis " + std::to_string(axis) + " is out of range");
+  if (axis < -rank || axis >= std::max<int64_t>(rank, 1))
+    n.refuse("the axis " + std::to_string(axis) + " is out of range");
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -24,7 +25,8 @@ Item size_item(std::vector<SymInt> values, bool scalar = false) {
   if (known) {
     std::vector<int64_t> ints;
     for (SymInt s : values) ints.push_back(s.as_int());
-    item.tensor = scalar ? tern::tensor(Scalar(ints[0]), {.dtype = kLong}) : from_vector(ints, {static_cast<int64_t>(ints.size())});
+    item.tensor = scalar ? tern::tensor(Scalar(ints[0]), {.dtype = kLong})
+                         : from_vector(ints, {static_cast<int64_t>(ints.size())});
     item.real = item.tensor;
     return item;
   }
@@ -54,12 +56,18 @@ void import_size(Importing& n) { n.out(size_item({n.in(0).numel()}, true)); }
 void import_constant(Importing& n) {
   for (const Attribute& a : n.node().attributes) {
     Tensor t;
-    if (a.name == "value" && !a.tensors.empty()) t = to_tensor(a.tensors[0]);
-    else if (a.name == "value_float") t = tern::tensor(Scalar(a.f), {.dtype = kFloat});
-    else if (a.name == "value_int") t = tern::tensor(Scalar(a.i), {.dtype = kLong});
-    else if (a.name == "value_floats") t = from_vector(a.floats, {static_cast<int64_t>(a.floats.size())});
-    else if (a.name == "value_ints") t = from_vector(a.ints, {static_cast<int64_t>(a.ints.size())});
-    else continue;
+    if (a.name == "value" && !a.tensors.empty())
+      t = to_tensor(a.tensors[0]);
+    else if (a.name == "value_float")
+      t = tern::tensor(Scalar(a.f), {.dtype = kFloat});
+    else if (a.name == "value_int")
+      t = tern::tensor(Scalar(a.i), {.dtype = kLong});
+    else if (a.name == "value_floats")
+      t = from_vector(a.floats, {static_cast<int64_t>(a.floats.size())});
+    else if (a.name == "value_ints")
+      t = from_vector(a.ints, {static_cast<int64_t>(a.ints.size())});
+    else
+      continue;
     return n.out(Item{t, t});
   }
   n.refuse("a Constant without a value that Tern has a dtype for");
@@ -191,7 +199,8 @@ void import_split(Importing& n) {
   int64_t axis = wrapped(n, n.integer("axis", 0), x.dim());
   std::vector<SymInt> sizes;
   if (n.opset() >= 13 ? n.has(1) : n.has_attribute("split")) {
-    if (n.opset() >= 13) sizes = n.sizes(1);
+    if (n.opset() >= 13)
+      sizes = n.sizes(1);
     else
       for (int64_t s : n.ints("split")) sizes.push_back(s);
   } else {
@@ -222,7 +231,9 @@ void import_slice(Importing& n) {
   if (on_sizes && starts[0].is_int() && ends[0].is_int()) {
     const std::vector<SymInt>& all = *n.item(0).ints;
     int64_t len = static_cast<int64_t>(all.size()), step = steps.empty() ? 1 : steps[0];
-    auto clamp = [&](int64_t v) { return std::min(std::max<int64_t>(v < 0 ? v + len : v, step > 0 ? 0 : -1), step > 0 ? len : len - 1); };
+    auto clamp = [&](int64_t v) {
+      return std::min(std::max<int64_t>(v < 0 ? v + len : v, step > 0 ? 0 : -1), step > 0 ? len : len - 1);
+    };
     int64_t from = clamp(starts[0].as_int());
     int64_t to = step < 0 && ends[0].as_int() < -len ? -1 : clamp(ends[0].as_int());
     std::vector<SymInt> part;
@@ -243,7 +254,8 @@ void import_slice(Importing& n) {
     }
     // Backwards: the elements forwards, then reversed.
     auto size = x.size(axis).maybe_int();
-    if (!size || !start.is_int() || !starts[i].is_int() || !ends[i].is_int()) n.refuse("a negative step needs static sizes");
+    if (!size || !start.is_int() || !starts[i].is_int() || !ends[i].is_int())
+      n.refuse("a negative step needs static sizes");
     int64_t len = *size, first = start.as_int(), last = ends[i].as_int();
     if (first < 0) first += len;
     first = std::min(std::max<int64_t>(first, -1), len - 1);
@@ -263,7 +275,9 @@ void import_expand(Importing& n) {
   size_t rank = std::max(sizes.size(), static_cast<size_t>(x.dim()));
   std::vector<SymInt> out(rank, SymInt(1));
   for (size_t d = 0; d < rank; ++d) {
-    SymInt mine = d + static_cast<size_t>(x.dim()) >= rank ? x.sizes()[d + static_cast<size_t>(x.dim()) - rank] : SymInt(1);
+    SymInt mine = d + static_cast<size_t>(x.dim()) >= rank
+                      ? x.sizes()[d + static_cast<size_t>(x.dim()) - rank]
+                      : SymInt(1);
     SymInt wanted = d + sizes.size() >= rank ? sizes[d + sizes.size() - rank] : SymInt(1);
     out[d] = wanted.is_int() && wanted.as_int() == 1 ? mine : wanted;
   }
@@ -313,18 +327,23 @@ void import_pad(Importing& n) {
   for (size_t d = 0; d < begin.size(); ++d) {
     if (begin[d].is_int() && begin[d].as_int() == 0 && end[d].is_int() && end[d].as_int() == 0) continue;
     auto size = x.size(static_cast<int64_t>(d)).maybe_int();
-    if (!size || !begin[d].is_int() || !end[d].is_int() || *size < 1) n.refuse("padding by '" + mode + "' needs static sizes");
+    if (!size || !begin[d].is_int() || !end[d].is_int() || *size < 1)
+      n.refuse("padding by '" + mode + "' needs static sizes");
     int64_t len = *size;
     std::vector<int64_t> at;
     for (int64_t i = -begin[d].as_int(); i < len + end[d].as_int(); ++i) {
-      if (mode == "edge") at.push_back(std::min(std::max<int64_t>(i, 0), len - 1));
-      else if (mode == "wrap") at.push_back((i % len + len) % len);
+      if (mode == "edge")
+        at.push_back(std::min(std::max<int64_t>(i, 0), len - 1));
+      else if (mode == "wrap")
+        at.push_back((i % len + len) % len);
       else if (mode == "reflect") {
         int64_t period = std::max<int64_t>(2 * (len - 1), 1), k = (i % period + period) % period;
         at.push_back(len == 1 ? 0 : k < len ? k : period - k);
-      } else n.refuse("the mode '" + mode + "' is unknown");
+      } else
+        n.refuse("the mode '" + mode + "' is unknown");
     }
-    x = n("aten::index_select", {x, static_cast<int64_t>(d), from_vector(at, {static_cast<int64_t>(at.size())})});
+    x = n("aten::index_select",
+          {x, static_cast<int64_t>(d), from_vector(at, {static_cast<int64_t>(at.size())})});
   }
   n.out(x);
 }
@@ -350,7 +369,8 @@ void import_depth_to_space(Importing& n) {
   bool crd = n.text("mode", "DCR") == "CRD";
   std::vector<SymInt> split = crd ? std::vector<SymInt>{s[0], channels, block, block, s[2], s[3]}
                                   : std::vector<SymInt>{s[0], block, block, channels, s[2], s[3]};
-  std::vector<int64_t> perm = crd ? std::vector<int64_t>{0, 1, 4, 2, 5, 3} : std::vector<int64_t>{0, 3, 4, 1, 5, 2};
+  std::vector<int64_t> perm =
+      crd ? std::vector<int64_t>{0, 1, 4, 2, 5, 3} : std::vector<int64_t>{0, 3, 4, 1, 5, 2};
   Tensor y = n("aten::permute", {n("aten::reshape", {x, list(split)}), list(perm)});
   n.out(n("aten::reshape", {y, list(std::vector<SymInt>{s[0], channels, s[2] * block, s[3] * block})}));
 }

@@ -10,9 +10,10 @@ const Lowering* find_lowering(std::string_view qualified) {
   static const auto* index = [] {
     auto* map = new std::unordered_map<std::string_view, const Lowering*>;
     for (Span<const Lowering> table :
-         {conv_lowerings(), pool_lowerings(), norm_lowerings(), view_lowerings(), index_lowerings(), join_lowerings(),
-          linear_lowerings(), reduce_lowerings(), creation_lowerings(), arithmetic_lowerings(), activation_lowerings(),
-          attention_lowerings(), sort_lowerings(), copy_lowerings()})
+         {conv_lowerings(), pool_lowerings(), norm_lowerings(), view_lowerings(), index_lowerings(),
+          join_lowerings(), linear_lowerings(), reduce_lowerings(), creation_lowerings(),
+          arithmetic_lowerings(), activation_lowerings(), attention_lowerings(), sort_lowerings(),
+          copy_lowerings()})
       for (const Lowering& l : table) map->emplace(l.op, &l);
     return map;
   }();
@@ -24,8 +25,8 @@ namespace {
 
 // What the driver lowers itself: numbers taken from tensors, and assertions, which ONNX does not have.
 bool is_number_or_assertion(std::string_view qualified) {
-  for (std::string_view s : {"aten::sym_", "aten::item", "aten::_local_scalar_dense", "aten::_assert_", "aten::_functional_assert",
-                             "aten::is_nonzero", "aten::size", "aten::numel"})
+  for (std::string_view s : {"aten::sym_", "aten::item", "aten::_local_scalar_dense", "aten::_assert_",
+                             "aten::_functional_assert", "aten::is_nonzero", "aten::size", "aten::numel"})
     if (qualified.starts_with(s)) return true;
   return false;
 }

@@ -106,12 +106,18 @@ TypeProto TypeProto::sequence(TypeProto element) {
 std::string TypeProto::str() const {
   auto inner = [&] { return element ? element->str() : std::string("?"); };
   switch (kind) {
-    case Kind::none: return "?";
-    case Kind::sequence: return "seq(" + inner() + ")";
-    case Kind::optional: return "optional(" + inner() + ")";
-    case Kind::map: return fmt::format("map({}, {})", onnx::name(elem_type), inner());
-    case Kind::opaque: return "opaque";
-    default: break;
+    case Kind::none:
+      return "?";
+    case Kind::sequence:
+      return "seq(" + inner() + ")";
+    case Kind::optional:
+      return "optional(" + inner() + ")";
+    case Kind::map:
+      return fmt::format("map({}, {})", onnx::name(elem_type), inner());
+    case Kind::opaque:
+      return "opaque";
+    default:
+      break;
   }
   std::string text(onnx::name(elem_type));
   if (kind == Kind::sparse_tensor) text = "sparse " + text;
@@ -182,8 +188,8 @@ int64_t Model::opset(std::string_view wanted) const {
 TensorProto to_proto(const Tensor& tensor, std::string name) {
   if (!tensor.defined()) fail(ErrorKind::value, "onnx: an undefined tensor cannot be written");
   if (tensor.is_fake() || tensor.is_symbolic())
-    failf(ErrorKind::value, "onnx: the tensor '{}' has no data (it is fake or meta); load its weights before the export",
-          name);
+    failf(ErrorKind::value,
+          "onnx: the tensor '{}' has no data (it is fake or meta); load its weights before the export", name);
   TensorProto p;
   p.name = std::move(name);
   p.type = data_type_of(tensor.dtype());
@@ -197,14 +203,15 @@ TensorProto to_proto(const Tensor& tensor, std::string name) {
 Tensor to_tensor(const TensorProto& proto) {
   DType dtype = dtype_of(proto.type);
   if (dtype == DType::undefined)
-    failf(ErrorKind::not_supported, "onnx: the tensor '{}' has the element type {}, which Tern has no dtype for",
-          proto.name, name(proto.type));
+    failf(ErrorKind::not_supported,
+          "onnx: the tensor '{}' has the element type {}, which Tern has no dtype for", proto.name,
+          name(proto.type));
   Dims sizes;
   for (int64_t d : proto.dims) sizes.push_back(d);
   uint64_t bytes = static_cast<uint64_t>(proto.numel()) * static_cast<uint64_t>(element_size(dtype));
   if (proto.raw.bytes.size() != bytes)
-    failf(ErrorKind::file, "onnx: the tensor '{}' has {} bytes of data where its shape needs {}{}", proto.name,
-          proto.raw.bytes.size(), bytes,
+    failf(ErrorKind::file, "onnx: the tensor '{}' has {} bytes of data where its shape needs {}{}",
+          proto.name, proto.raw.bytes.size(), bytes,
           proto.external ? "; its external data '" + proto.external->location + "' was not read" : "");
   // Mapped pages are read-only and elements must be aligned: what is not is copied.
   auto address = reinterpret_cast<uintptr_t>(proto.raw.bytes.data());

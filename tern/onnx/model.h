@@ -1,5 +1,5 @@
-// An ONNX model as plain structs: what onnx.proto describes, after reading. Tensors keep their bytes where they were
-// (mapped from the model or from its external data); nothing here knows what an operator means.
+// An ONNX model as plain structs: what onnx.proto describes, after reading. Tensors keep their bytes where
+// they were (mapped from the model or from its external data); nothing here knows what an operator means.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,10 +14,35 @@ namespace tern::onnx {
 
 // Codes of TensorProto.DataType.
 enum class DataType : int32_t {
-  undefined = 0, float32 = 1, uint8 = 2, int8 = 3, uint16 = 4, int16 = 5, int32 = 6, int64 = 7, string = 8, bool_ = 9,
-  float16 = 10, float64 = 11, uint32 = 12, uint64 = 13, complex64 = 14, complex128 = 15, bfloat16 = 16,
-  float8_e4m3fn = 17, float8_e4m3fnuz = 18, float8_e5m2 = 19, float8_e5m2fnuz = 20, uint4 = 21, int4 = 22,
-  float4_e2m1 = 23, float8_e8m0 = 24, uint2 = 25, int2 = 26, float6_e2m3 = 27, float6_e3m2 = 28,
+  undefined = 0,
+  float32 = 1,
+  uint8 = 2,
+  int8 = 3,
+  uint16 = 4,
+  int16 = 5,
+  int32 = 6,
+  int64 = 7,
+  string = 8,
+  bool_ = 9,
+  float16 = 10,
+  float64 = 11,
+  uint32 = 12,
+  uint64 = 13,
+  complex64 = 14,
+  complex128 = 15,
+  bfloat16 = 16,
+  float8_e4m3fn = 17,
+  float8_e4m3fnuz = 18,
+  float8_e5m2 = 19,
+  float8_e5m2fnuz = 20,
+  uint4 = 21,
+  int4 = 22,
+  float4_e2m1 = 23,
+  float8_e8m0 = 24,
+  uint2 = 25,
+  int2 = 26,
+  float6_e2m3 = 27,
+  float6_e3m2 = 28,
 };
 std::string_view name(DataType type);  // "FLOAT", as onnx.proto spells it; "UNDEFINED" for codes nobody knows
 DataType data_type_of(DType dtype);    // throws not_supported for dtypes ONNX does not have
@@ -40,9 +65,10 @@ struct TensorProto {
   std::string name, doc = {};
   DataType type = DataType::undefined;
   std::vector<int64_t> dims = {};
-  io::Blob raw = {};                      // elements in row-major order, little endian; typed fields are read into it
+  io::Blob raw = {};  // elements in row-major order, little endian; typed fields are read into it
   std::vector<std::string> strings = {};  // of a STRING tensor
-  // Where the bytes stand or shall stand. A tensor with `external` and without `raw` is written as a reference only.
+  // Where the bytes stand or shall stand. A tensor with `external` and without `raw` is written as a
+  // reference only.
   std::optional<External> external = {};
   Entries metadata = {};
 
@@ -57,9 +83,9 @@ struct Dimension {
 struct TypeProto {
   enum class Kind : uint8_t { none, tensor, sequence, map, optional, sparse_tensor, opaque };
   Kind kind = Kind::none;
-  DataType elem_type = DataType::undefined;      // tensor, sparse_tensor; the key of a map
+  DataType elem_type = DataType::undefined;  // tensor, sparse_tensor; the key of a map
   std::optional<std::vector<Dimension>> shape = {};
-  std::shared_ptr<TypeProto> element = {};       // of a sequence or optional; the value of a map
+  std::shared_ptr<TypeProto> element = {};  // of a sequence or optional; the value of a map
   std::string denotation = {};
 
   static TypeProto tensor(DataType type, std::optional<std::vector<Dimension>> shape = {});
@@ -78,8 +104,19 @@ struct GraphProto;
 
 struct Attribute {
   enum class Type : int32_t {
-    undefined = 0, float_ = 1, int_ = 2, string = 3, tensor = 4, graph = 5, floats = 6, ints = 7, strings = 8,
-    tensors = 9, graphs = 10, type_proto = 13, type_protos = 14,
+    undefined = 0,
+    float_ = 1,
+    int_ = 2,
+    string = 3,
+    tensor = 4,
+    graph = 5,
+    floats = 6,
+    ints = 7,
+    strings = 8,
+    tensors = 9,
+    graphs = 10,
+    type_proto = 13,
+    type_protos = 14,
   };
   std::string name;
   Type type = Type::undefined;
@@ -90,8 +127,8 @@ struct Attribute {
   std::vector<float> floats = {};
   std::vector<int64_t> ints = {};
   std::vector<std::string> strings = {};
-  std::vector<TensorProto> tensors = {};                  // one for Type::tensor
-  std::vector<std::shared_ptr<GraphProto>> graphs = {};   // one for Type::graph
+  std::vector<TensorProto> tensors = {};                 // one for Type::tensor
+  std::vector<std::shared_ptr<GraphProto>> graphs = {};  // one for Type::graph
   std::vector<TypeProto> types = {};
 
   static Attribute of(std::string name, int64_t value);
@@ -148,10 +185,11 @@ struct Model {
   int64_t opset(std::string_view domain = {}) const;  // 0 where it is not imported
 };
 
-// ---- reading: mapped, bounded; what is wrong is Error(file), what ONNX has and Tern has not is Error(not_supported) ----
+// ---- reading: mapped, bounded; what is wrong is Error(file), what ONNX has and Tern has not is
+// Error(not_supported) ----
 struct ReadOptions {
-  std::string folder = {};     // where external data is looked for
-  bool external_data = true;   // false: references stay references
+  std::string folder = {};    // where external data is looked for
+  bool external_data = true;  // false: references stay references
 };
 Model load(const std::string& path);
 Model read(const io::Blob& bytes, const ReadOptions& options = {});
@@ -159,11 +197,12 @@ Model read(const io::Blob& bytes, const ReadOptions& options = {});
 // ---- writing ----
 struct WriteOptions {
   enum class ExternalData : uint8_t { automatic, always, never } external = ExternalData::automatic;
-  std::string external_name = {};        // by default the model's file name with ".data" behind it
-  uint64_t external_threshold = 1024;    // smaller tensors stay in the model
-  uint64_t inline_limit = 1800u << 20;   // automatic: bytes of tensors from which on data goes outside
+  std::string external_name = {};       // by default the model's file name with ".data" behind it
+  uint64_t external_threshold = 1024;   // smaller tensors stay in the model
+  uint64_t inline_limit = 1800u << 20;  // automatic: bytes of tensors from which on data goes outside
 };
-// The model, and its external data beside it. Throws Error(value) where a model without external data exceeds 2 GB.
+// The model, and its external data beside it. Throws Error(value) where a model without external data exceeds
+// 2 GB.
 void write(const Model& model, const std::string& path, const WriteOptions& options = {});
 std::string to_bytes(const Model& model);  // references are kept; all other data inline
 

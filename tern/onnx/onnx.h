@@ -15,19 +15,20 @@ namespace tern::onnx {
 constexpr int64_t min_opset = 18, max_opset = 23, default_opset = 20;
 
 struct ExportOptions {
-  int64_t opset = default_opset;            // 18 to 23
-  std::vector<std::string> input_names = {};   // of the user's inputs in order; the graph's names by default
+  int64_t opset = default_opset;              // 18 to 23
+  std::vector<std::string> input_names = {};  // of the user's inputs in order; the graph's names by default
   std::vector<std::string> output_names = {};
-  bool value_info = true;                   // types of intermediate values
-  bool metadata = true;                     // scope and source line of each node
+  bool value_info = true;  // types of intermediate values
+  bool metadata = true;    // scope and source line of each node
   WriteOptions write = {};
 };
 
-// A graph and what its inputs are bound to: functional ATen (training or core), or a script's with If and Loop.
+// A graph and what its inputs are bound to: functional ATen (training or core), or a script's with If and
+// Loop.
 struct Source {
   struct Weight {
-    std::string input;   // of the graph
-    std::string name;    // in the model: "fc.weight"
+    std::string input;  // of the graph
+    std::string name;   // in the model: "fc.weight"
     Tensor tensor;
     std::optional<External> external = {};  // where the bytes already stand: written as a reference
   };
@@ -35,7 +36,7 @@ struct Source {
   std::vector<Weight> weights = {};
   std::vector<std::string> output_names = {};  // by position; empty ones are named by the graph
   std::vector<std::pair<std::string, tern::Value>> constants = {};  // graph inputs that have a fixed value
-  std::vector<size_t> output_order = {};       // of the graph's outputs; as they stand if empty
+  std::vector<size_t> output_order = {};  // of the graph's outputs; as they stand if empty
 };
 
 // Throws Error(not_supported) that lists every operator that cannot be expressed, with node and source line.

@@ -45,11 +45,13 @@ Model export_model(const ExportedProgram& given, const ExportOptions& options) {
         source.weights.push_back({input, spec.target.empty() ? input : spec.target, program.state_of(spec)});
         break;
       default:
-        failf(ErrorKind::not_supported, "onnx: the input '{}' of the program is a {}, which ONNX does not have", input,
+        failf(ErrorKind::not_supported,
+              "onnx: the input '{}' of the program is a {}, which ONNX does not have", input,
               name_of(spec.kind));
     }
   }
-  // The user's outputs first, then the new values of what the program writes to, as PyTorch's exporter orders them.
+  // The user's outputs first, then the new values of what the program writes to, as PyTorch's exporter orders
+  // them.
   for (bool user : {true, false})
     for (size_t i = 0; i < signature.outputs.size(); ++i)
       if ((signature.outputs[i].kind == OutputKind::user_output) == user) source.output_order.push_back(i);
@@ -85,7 +87,8 @@ class Lifter {
         continue;
       }
       if (n.is("prim::SetAttr"))
-        failf(ErrorKind::not_supported, "onnx: the module changes its attribute at %{}; ONNX models have no state",
+        failf(ErrorKind::not_supported,
+              "onnx: the module changes its attribute at %{}; ONNX models have no state",
               n.inputs().size() ? n.input(0).is_value() ? n.input(0).value().name() : "" : "");
       for (const ir::Block* b : n.blocks()) lift(*b);
     }
@@ -94,7 +97,8 @@ class Lifter {
   void read(ir::Node& n) {
     const tern::Value* name = n.attribute(Symbol("name"));
     auto it = n.input(0).is_value() ? paths_.find(&n.input(0).value()) : paths_.end();
-    if (it == paths_.end() || !name) failf(ErrorKind::not_supported, "onnx: %{} reads an attribute of no module", n.name());
+    if (it == paths_.end() || !name)
+      failf(ErrorKind::not_supported, "onnx: %{} reads an attribute of no module", n.name());
     std::string path = it->second.empty() ? name->string() : it->second + "." + name->string();
     reads_.insert(reads_.begin(), &n);
     tern::Value v = module_.attr(path);
@@ -124,7 +128,8 @@ class Lifter {
 
 }  // namespace
 
-Model export_model(const jit::ScriptModule& module, Span<const tern::Value> examples, const ExportOptions& options) {
+Model export_model(const jit::ScriptModule& module, Span<const tern::Value> examples,
+                   const ExportOptions& options) {
   std::unique_ptr<ir::Graph> graph = module.inlined_graph("forward");
   std::vector<Source::Weight> weights = Lifter(*graph, module).run();
   std::unordered_map<std::string, const Tensor*> by_input;
@@ -134,15 +139,20 @@ Model export_model(const jit::ScriptModule& module, Span<const tern::Value> exam
   for (ir::Value* v : graph->inputs()) {
     if (by_input.count(v->name())) continue;
     if (given >= examples.size())
-      failf(ErrorKind::value, "onnx::export_model: the module takes more than the {} example inputs given", examples.size());
+      failf(ErrorKind::value, "onnx::export_model: the module takes more than the {} example inputs given",
+            examples.size());
     const tern::Value& e = examples[given++];
-    if (e.is_tensor()) v->set_type(ir::Type::tensor_like(e.tensor()));
-    else source.constants.emplace_back(v->name(), e);
+    if (e.is_tensor())
+      v->set_type(ir::Type::tensor_like(e.tensor()));
+    else
+      source.constants.emplace_back(v->name(), e);
   }
   if (given != examples.size())
-    failf(ErrorKind::value, "onnx::export_model: {} example inputs were given, but the module takes {}", examples.size(), given);
+    failf(ErrorKind::value, "onnx::export_model: {} example inputs were given, but the module takes {}",
+          examples.size(), given);
   source.weights = weights;
-  // On fake tensors: mutation becomes new values and shapes become known. What cannot run so is lowered as it stands.
+  // On fake tensors: mutation becomes new values and shapes become known. What cannot run so is lowered as it
+  // stands.
   std::unique_ptr<ir::Graph> shaped;
   try {
     capture::RetraceOptions how;
@@ -164,7 +174,8 @@ Model export_model(const jit::ScriptModule& module, Span<const tern::Value> exam
   return export_model(final, options);
 }
 
-void save(const jit::ScriptModule& module, Span<const tern::Value> examples, const std::string& path, const ExportOptions& options) {
+void save(const jit::ScriptModule& module, Span<const tern::Value> examples, const std::string& path,
+          const ExportOptions& options) {
   write(export_model(module, examples, options), path, options.write);
 }
 

@@ -1,4 +1,5 @@
-// ModelProto from the wire. Field numbers are those of onnx.proto; what is read but not understood is skipped.
+// ModelProto from the wire. Field numbers are those of onnx.proto; what is read but not understood is
+// skipped.
 #include <cstring>
 #include <map>
 
@@ -78,20 +79,39 @@ Model Reader::model() {
   m.producer.clear();
   bool has_graph = false;
   for (ProtoReader r(blob_.bytes, "ModelProto"); r.next();) switch (r.field()) {
-      case 1: m.ir_version = r.int64(); break;
-      case 2: m.producer = r.string(); break;
-      case 3: m.producer_version = r.string(); break;
-      case 4: m.domain = r.string(); break;
-      case 5: m.model_version = r.int64(); break;
-      case 6: m.doc = r.string(); break;
+      case 1:
+        m.ir_version = r.int64();
+        break;
+      case 2:
+        m.producer = r.string();
+        break;
+      case 3:
+        m.producer_version = r.string();
+        break;
+      case 4:
+        m.domain = r.string();
+        break;
+      case 5:
+        m.model_version = r.int64();
+        break;
+      case 6:
+        m.doc = r.string();
+        break;
       case 7:
         m.graph = graph(r.message("GraphProto"));
         has_graph = true;
         break;
-      case 8: m.opsets.push_back(opset(r.message("OperatorSetIdProto"))); break;
-      case 14: m.metadata.push_back(entry(r.message("StringStringEntryProto"))); break;
-      case 25: m.functions.push_back(function(r.message("FunctionProto"))); break;
-      default: break;
+      case 8:
+        m.opsets.push_back(opset(r.message("OperatorSetIdProto")));
+        break;
+      case 14:
+        m.metadata.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      case 25:
+        m.functions.push_back(function(r.message("FunctionProto")));
+        break;
+      default:
+        break;
     }
   if (!has_graph) fail(ErrorKind::file, "onnx: this is not an ONNX model: it has no graph");
   if (m.ir_version < 1) failf(ErrorKind::file, "onnx: the model's ir_version {} is not valid", m.ir_version);
@@ -103,16 +123,34 @@ Model Reader::model() {
 GraphProto Reader::graph(ProtoReader r) {
   GraphProto g;
   while (r.next()) switch (r.field()) {
-      case 1: g.nodes.push_back(node(r.message("NodeProto"))); break;
-      case 2: g.name = r.string(); break;
-      case 5: g.initializers.push_back(tensor(r.message("TensorProto"))); break;
-      case 10: g.doc = r.string(); break;
-      case 11: g.inputs.push_back(value_info(r.message("ValueInfoProto"))); break;
-      case 12: g.outputs.push_back(value_info(r.message("ValueInfoProto"))); break;
-      case 13: g.values.push_back(value_info(r.message("ValueInfoProto"))); break;
-      case 15: no_sparse("a sparse initializer");
-      case 16: g.metadata.push_back(entry(r.message("StringStringEntryProto"))); break;
-      default: break;
+      case 1:
+        g.nodes.push_back(node(r.message("NodeProto")));
+        break;
+      case 2:
+        g.name = r.string();
+        break;
+      case 5:
+        g.initializers.push_back(tensor(r.message("TensorProto")));
+        break;
+      case 10:
+        g.doc = r.string();
+        break;
+      case 11:
+        g.inputs.push_back(value_info(r.message("ValueInfoProto")));
+        break;
+      case 12:
+        g.outputs.push_back(value_info(r.message("ValueInfoProto")));
+        break;
+      case 13:
+        g.values.push_back(value_info(r.message("ValueInfoProto")));
+        break;
+      case 15:
+        no_sparse("a sparse initializer");
+      case 16:
+        g.metadata.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      default:
+        break;
     }
   return g;
 }
@@ -120,16 +158,35 @@ GraphProto Reader::graph(ProtoReader r) {
 NodeProto Reader::node(ProtoReader r) {
   NodeProto n;
   while (r.next()) switch (r.field()) {
-      case 1: n.inputs.emplace_back(r.string()); break;
-      case 2: n.outputs.emplace_back(r.string()); break;
-      case 3: n.name = r.string(); break;
-      case 4: n.op = r.string(); break;
-      case 5: n.attributes.push_back(attribute(r.message("AttributeProto"))); break;
-      case 6: n.doc = r.string(); break;
-      case 7: n.domain = r.string(); break;
-      case 8: n.overload = r.string(); break;
-      case 9: n.metadata.push_back(entry(r.message("StringStringEntryProto"))); break;
-      default: break;
+      case 1:
+        n.inputs.emplace_back(r.string());
+        break;
+      case 2:
+        n.outputs.emplace_back(r.string());
+        break;
+      case 3:
+        n.name = r.string();
+        break;
+      case 4:
+        n.op = r.string();
+        break;
+      case 5:
+        n.attributes.push_back(attribute(r.message("AttributeProto")));
+        break;
+      case 6:
+        n.doc = r.string();
+        break;
+      case 7:
+        n.domain = r.string();
+        break;
+      case 8:
+        n.overload = r.string();
+        break;
+      case 9:
+        n.metadata.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      default:
+        break;
     }
   if (n.op.empty()) r.bad("a node has no op_type");
   if (n.domain == "ai.onnx") n.domain.clear();
@@ -143,34 +200,65 @@ Attribute Reader::attribute(ProtoReader r) {
   int32_t declared = 0;
   auto is = [&](Type t) { found = t; };
   while (r.next()) switch (r.field()) {
-      case 1: a.name = r.string(); break;
-      case 2: a.f = r.float32(), is(Type::float_); break;
-      case 3: a.i = r.int64(), is(Type::int_); break;
-      case 4: a.s = r.string(), is(Type::string); break;
-      case 5: a.tensors.push_back(tensor(r.message("TensorProto"))), is(Type::tensor); break;
+      case 1:
+        a.name = r.string();
+        break;
+      case 2:
+        a.f = r.float32(), is(Type::float_);
+        break;
+      case 3:
+        a.i = r.int64(), is(Type::int_);
+        break;
+      case 4:
+        a.s = r.string(), is(Type::string);
+        break;
+      case 5:
+        a.tensors.push_back(tensor(r.message("TensorProto"))), is(Type::tensor);
+        break;
       case 6:
         a.graphs.push_back(std::make_shared<GraphProto>(graph(r.message("GraphProto"))));
         is(Type::graph);
         break;
-      case 7: r.append(a.floats), is(Type::floats); break;
-      case 8: r.append(a.ints), is(Type::ints); break;
-      case 9: a.strings.emplace_back(r.string()), is(Type::strings); break;
-      case 10: a.tensors.push_back(tensor(r.message("TensorProto"))), is(Type::tensors); break;
+      case 7:
+        r.append(a.floats), is(Type::floats);
+        break;
+      case 8:
+        r.append(a.ints), is(Type::ints);
+        break;
+      case 9:
+        a.strings.emplace_back(r.string()), is(Type::strings);
+        break;
+      case 10:
+        a.tensors.push_back(tensor(r.message("TensorProto"))), is(Type::tensors);
+        break;
       case 11:
         a.graphs.push_back(std::make_shared<GraphProto>(graph(r.message("GraphProto"))));
         is(Type::graphs);
         break;
-      case 13: a.doc = r.string(); break;
-      case 14: a.types.push_back(type(r.message("TypeProto"))), is(Type::type_proto); break;
-      case 15: a.types.push_back(type(r.message("TypeProto"))), is(Type::type_protos); break;
-      case 20: declared = r.int32(); break;
-      case 21: a.ref = r.string(); break;
+      case 13:
+        a.doc = r.string();
+        break;
+      case 14:
+        a.types.push_back(type(r.message("TypeProto"))), is(Type::type_proto);
+        break;
+      case 15:
+        a.types.push_back(type(r.message("TypeProto"))), is(Type::type_protos);
+        break;
+      case 20:
+        declared = r.int32();
+        break;
+      case 21:
+        a.ref = r.string();
+        break;
       case 22:
-      case 23: no_sparse("the attribute '" + a.name + "'");
-      default: break;
+      case 23:
+        no_sparse("the attribute '" + a.name + "'");
+      default:
+        break;
     }
   if (declared == 11 || declared == 12) no_sparse("the attribute '" + a.name + "'");
-  if (declared < 0 || declared > 14) r.bad(fmt::format("the attribute '{}' has the unknown type {}", a.name, declared));
+  if (declared < 0 || declared > 14)
+    r.bad(fmt::format("the attribute '{}' has the unknown type {}", a.name, declared));
   a.type = declared ? static_cast<Type>(declared) : found;  // old files do not say the type
   if ((a.type == Type::tensor && a.tensors.size() != 1 && a.ref.empty()) ||
       (a.type == Type::graph && a.graphs.size() != 1 && a.ref.empty()))
@@ -181,19 +269,44 @@ Attribute Reader::attribute(ProtoReader r) {
 FunctionProto Reader::function(ProtoReader r) {
   FunctionProto f;
   while (r.next()) switch (r.field()) {
-      case 1: f.name = r.string(); break;
-      case 4: f.inputs.emplace_back(r.string()); break;
-      case 5: f.outputs.emplace_back(r.string()); break;
-      case 6: f.attributes.emplace_back(r.string()); break;
-      case 7: f.nodes.push_back(node(r.message("NodeProto"))); break;
-      case 8: f.doc = r.string(); break;
-      case 9: f.opsets.push_back(opset(r.message("OperatorSetIdProto"))); break;
-      case 10: f.domain = r.string(); break;
-      case 11: f.defaults.push_back(attribute(r.message("AttributeProto"))); break;
-      case 12: f.values.push_back(value_info(r.message("ValueInfoProto"))); break;
-      case 13: f.overload = r.string(); break;
-      case 14: f.metadata.push_back(entry(r.message("StringStringEntryProto"))); break;
-      default: break;
+      case 1:
+        f.name = r.string();
+        break;
+      case 4:
+        f.inputs.emplace_back(r.string());
+        break;
+      case 5:
+        f.outputs.emplace_back(r.string());
+        break;
+      case 6:
+        f.attributes.emplace_back(r.string());
+        break;
+      case 7:
+        f.nodes.push_back(node(r.message("NodeProto")));
+        break;
+      case 8:
+        f.doc = r.string();
+        break;
+      case 9:
+        f.opsets.push_back(opset(r.message("OperatorSetIdProto")));
+        break;
+      case 10:
+        f.domain = r.string();
+        break;
+      case 11:
+        f.defaults.push_back(attribute(r.message("AttributeProto")));
+        break;
+      case 12:
+        f.values.push_back(value_info(r.message("ValueInfoProto")));
+        break;
+      case 13:
+        f.overload = r.string();
+        break;
+      case 14:
+        f.metadata.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      default:
+        break;
     }
   return f;
 }
@@ -208,25 +321,53 @@ TensorProto Reader::tensor(ProtoReader r) {
   Entries external;
   bool is_external = false, has_raw = false;
   while (r.next()) switch (r.field()) {
-      case 1: r.append(t.dims); break;
-      case 2: t.type = static_cast<DataType>(r.int32()); break;
-      case 3: fail(ErrorKind::not_supported, "onnx: tensors in segments are not supported");
-      case 4: r.append(floats); break;
-      case 5: r.append(ints); break;
-      case 6: t.strings.emplace_back(r.string()); break;
-      case 7: r.append(longs); break;
-      case 8: t.name = r.string(); break;
+      case 1:
+        r.append(t.dims);
+        break;
+      case 2:
+        t.type = static_cast<DataType>(r.int32());
+        break;
+      case 3:
+        fail(ErrorKind::not_supported, "onnx: tensors in segments are not supported");
+      case 4:
+        r.append(floats);
+        break;
+      case 5:
+        r.append(ints);
+        break;
+      case 6:
+        t.strings.emplace_back(r.string());
+        break;
+      case 7:
+        r.append(longs);
+        break;
+      case 8:
+        t.name = r.string();
+        break;
       case 9:
         t.raw = {r.bytes(), blob_.owner};
         has_raw = true;
         break;
-      case 10: r.append(doubles); break;
-      case 11: r.append(unsigneds); break;
-      case 12: t.doc = r.string(); break;
-      case 13: external.push_back(entry(r.message("StringStringEntryProto"))); break;
-      case 14: is_external = r.int32() == 1; break;
-      case 16: t.metadata.push_back(entry(r.message("StringStringEntryProto"))); break;
-      default: break;
+      case 10:
+        r.append(doubles);
+        break;
+      case 11:
+        r.append(unsigneds);
+        break;
+      case 12:
+        t.doc = r.string();
+        break;
+      case 13:
+        external.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      case 14:
+        is_external = r.int32() == 1;
+        break;
+      case 16:
+        t.metadata.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      default:
+        break;
     }
   if (name(t.type) == "UNDEFINED")
     r.bad(fmt::format("the tensor '{}' has the unknown data type {}", t.name, static_cast<int32_t>(t.type)));
@@ -242,7 +383,8 @@ TensorProto Reader::tensor(ProtoReader r) {
   if (empty) count = 0;
   if (t.type == DataType::string) {
     if (t.strings.size() != count)
-      r.bad(fmt::format("the tensor '{}' has {} strings where its shape needs {}", t.name, t.strings.size(), count));
+      r.bad(fmt::format("the tensor '{}' has {} strings where its shape needs {}", t.name, t.strings.size(),
+                        count));
     return t;
   }
   uint64_t bytes = (count * static_cast<uint64_t>(bits_of(t.type)) + 7) / 8;
@@ -253,26 +395,41 @@ TensorProto Reader::tensor(ProtoReader r) {
   if (!has_raw) {
     switch (t.type) {
       case DataType::float32:
-      case DataType::complex64: t.raw = pack<float>(floats); break;
+      case DataType::complex64:
+        t.raw = pack<float>(floats);
+        break;
       case DataType::float64:
-      case DataType::complex128: t.raw = pack<double>(doubles); break;
-      case DataType::int64: t.raw = pack<int64_t>(longs); break;
-      case DataType::uint64: t.raw = pack<uint64_t>(unsigneds); break;
-      case DataType::uint32: t.raw = pack<uint32_t>(unsigneds); break;
-      case DataType::int32: t.raw = pack<int32_t>(ints); break;
+      case DataType::complex128:
+        t.raw = pack<double>(doubles);
+        break;
+      case DataType::int64:
+        t.raw = pack<int64_t>(longs);
+        break;
+      case DataType::uint64:
+        t.raw = pack<uint64_t>(unsigneds);
+        break;
+      case DataType::uint32:
+        t.raw = pack<uint32_t>(unsigneds);
+        break;
+      case DataType::int32:
+        t.raw = pack<int32_t>(ints);
+        break;
       case DataType::int16:
       case DataType::uint16:
       case DataType::float16:
-      case DataType::bfloat16: t.raw = pack<uint16_t>(ints); break;
+      case DataType::bfloat16:
+        t.raw = pack<uint16_t>(ints);
+        break;
       case DataType::bool_:
         for (int32_t& v : ints) v = v != 0;
         [[fallthrough]];
-      default: t.raw = pack<uint8_t>(ints);  // eight bits, or sub-byte elements packed into bytes
+      default:
+        t.raw = pack<uint8_t>(ints);  // eight bits, or sub-byte elements packed into bytes
     }
   }
   if (t.raw.bytes.size() != bytes)
-    r.bad(fmt::format("the tensor '{}' of type {} has {} bytes of data where its shape needs {}", t.name, name(t.type),
-                      t.raw.bytes.size(), bytes));
+    r.bad(fmt::format("the tensor '{}' of type {} has {} bytes of data where its shape needs {}", t.name,
+                      name(t.type), t.raw.bytes.size(), bytes));
   return t;
 }
 
@@ -286,8 +443,8 @@ void Reader::read_external(TensorProto& t, const Entries& entries) {
       if (good) v = v * 10 + static_cast<uint64_t>(c - '0');
     }
     if (!good)
-      failf(ErrorKind::file, "onnx: the external data of '{}' has the {} '{}', which is no size", t.name, entry.key,
-            entry.value);
+      failf(ErrorKind::file, "onnx: the external data of '{}' has the {} '{}', which is no size", t.name,
+            entry.key, entry.value);
     return v;
   };
   for (const Entry& entry : entries) {
@@ -307,10 +464,11 @@ void Reader::read_external(TensorProto& t, const Entries& entries) {
     i = slash == std::string::npos ? slash : slash + 1;
   }
   if (outside)
-    failf(ErrorKind::file, "onnx: the external data of '{}' is at '{}', outside the model's folder", t.name, e.location);
+    failf(ErrorKind::file, "onnx: the external data of '{}' is at '{}', outside the model's folder", t.name,
+          e.location);
   auto& file = files_[e.location];
   if (!file) {
-    std::string path = options_.folder.empty() ? e.location
+    std::string path = options_.folder.empty()         ? e.location
                        : options_.folder.back() == '/' ? options_.folder + e.location
                                                        : options_.folder + "/" + e.location;
     try {
@@ -321,10 +479,11 @@ void Reader::read_external(TensorProto& t, const Entries& entries) {
   }
   uint64_t needed = (static_cast<uint64_t>(t.numel()) * static_cast<uint64_t>(bits_of(t.type)) + 7) / 8;
   if (e.length && *e.length != needed)
-    failf(ErrorKind::file, "onnx: the external data of '{}' has {} bytes where its shape needs {}", t.name, *e.length,
-          needed);
+    failf(ErrorKind::file, "onnx: the external data of '{}' has {} bytes where its shape needs {}", t.name,
+          *e.length, needed);
   if (e.offset > file->size() || needed > file->size() - e.offset)
-    failf(ErrorKind::file, "onnx: the external data of '{}' ends behind the end of '{}' ({} bytes at {}, of {})", t.name,
+    failf(ErrorKind::file,
+          "onnx: the external data of '{}' ends behind the end of '{}' ({} bytes at {}, of {})", t.name,
           e.location, needed, e.offset, file->size());
   t.raw = {io::Bytes(file->bytes().data() + e.offset, needed), file};
 }
@@ -368,9 +527,14 @@ TypeProto Reader::type(ProtoReader r) {
           if (m.field() == 2) t.element = std::make_shared<TypeProto>(type(m.message("TypeProto")));
         }
         break;
-      case 6: t.denotation = r.string(); break;
-      case 7: t.kind = Kind::opaque; break;
-      default: break;
+      case 6:
+        t.denotation = r.string();
+        break;
+      case 7:
+        t.kind = Kind::opaque;
+        break;
+      default:
+        break;
     }
   return t;
 }
@@ -378,11 +542,20 @@ TypeProto Reader::type(ProtoReader r) {
 ValueInfo Reader::value_info(ProtoReader r) {
   ValueInfo v;
   while (r.next()) switch (r.field()) {
-      case 1: v.name = r.string(); break;
-      case 2: v.type = type(r.message("TypeProto")); break;
-      case 3: v.doc = r.string(); break;
-      case 4: v.metadata.push_back(entry(r.message("StringStringEntryProto"))); break;
-      default: break;
+      case 1:
+        v.name = r.string();
+        break;
+      case 2:
+        v.type = type(r.message("TypeProto"));
+        break;
+      case 3:
+        v.doc = r.string();
+        break;
+      case 4:
+        v.metadata.push_back(entry(r.message("StringStringEntryProto")));
+        break;
+      default:
+        break;
     }
   return v;
 }

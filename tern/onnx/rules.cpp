@@ -1,4 +1,5 @@
-// The rules of the operator table: parsing and applying `Op(args) if condition` (the language is described in lower.h).
+// The rules of the operator table: parsing and applying `Op(args) if condition` (the language is described in
+// lower.h).
 #include <charconv>
 
 #include "tern/base/format.h"
@@ -37,7 +38,8 @@ class RuleParser {
       return list;
     }
     if (c == '"' || c == '\'') return {.kind = Expr::Kind::text, .text = quoted()};
-    if (c == '-' || c == '.' || (c >= '0' && c <= '9')) return {.kind = Expr::Kind::number, .number = number()};
+    if (c == '-' || c == '.' || (c >= '0' && c <= '9'))
+      return {.kind = Expr::Kind::number, .number = number()};
     std::string name = identifier();
     if (name == "None") return {};
     if (name == "true" || name == "True") return {.kind = Expr::Kind::number, .number = tern::Value(true)};
@@ -93,7 +95,8 @@ class RuleParser {
     return at_ < text_.size() ? text_[at_] : '\0';
   }
   [[noreturn]] void bad(std::string_view what) const {
-    failf(ErrorKind::value, "{}: the ONNX rule \"{}\" is wrong at column {}: {}", where_, text_, at_ + 1, what);
+    failf(ErrorKind::value, "{}: the ONNX rule \"{}\" is wrong at column {}: {}", where_, text_, at_ + 1,
+          what);
   }
 
  private:
@@ -103,7 +106,9 @@ class RuleParser {
   std::string identifier() {
     peek();
     size_t start = at_;
-    while (at_ < text_.size() && (is_word(text_[at_]) || (at_ > start && (text_[at_] == '.' || text_[at_] == ':')))) ++at_;
+    while (at_ < text_.size() &&
+           (is_word(text_[at_]) || (at_ > start && (text_[at_] == '.' || text_[at_] == ':'))))
+      ++at_;
     if (at_ == start) bad("expected a name");
     return std::string(text_.substr(start, at_ - start));
   }
@@ -142,7 +147,8 @@ class RuleParser {
 
 class Rule {
  public:
-  Rule(Driver& driver, Call& call, const Op& op) : driver_(driver), call_(call), op_(op), schema_(op.schema()) {}
+  Rule(Driver& driver, Call& call, const Op& op)
+      : driver_(driver), call_(call), op_(op), schema_(op.schema()) {}
 
   bool condition(RuleParser& p) { return any(p); }
   Ref value(const Expr& call);
@@ -179,11 +185,10 @@ class Rule {
   }
   Known known(const Expr& e, RuleParser& p);
   int argument(const std::string& name) const { return schema_.find(Symbol(name)); }
-  bool is_tensor(int i) const {
-    return schema_.args[static_cast<size_t>(i)].type.base == BaseType::tensor;
-  }
+  bool is_tensor(int i) const { return schema_.args[static_cast<size_t>(i)].type.base == BaseType::tensor; }
   DType dtype_of_argument(int i) {
-    if (op_.is(op_pointwise) && common_ != DType::undefined && !(op_.is(op_condition) && i == 0)) return common_;
+    if (op_.is(op_pointwise) && common_ != DType::undefined && !(op_.is(op_condition) && i == 0))
+      return common_;
     return call_.tensor(static_cast<size_t>(i)).dtype;
   }
   Ref tensor(int i);
@@ -199,12 +204,13 @@ class Rule {
 };
 
 bool keeps_dtype(std::string_view op) {
-  return op.starts_with("Reduce") || op == "Softmax" || op == "LogSoftmax" || op == "CumSum" || op == "Concat" ||
-         op == "MatMul" || op == "Gemm";
+  return op.starts_with("Reduce") || op == "Softmax" || op == "LogSoftmax" || op == "CumSum" ||
+         op == "Concat" || op == "MatMul" || op == "Gemm";
 }
 
 DType Rule::promoted() {
-  // PyTorch's categories: tensors with dims, tensors without, numbers; a later one counts only if its kind is higher.
+  // PyTorch's categories: tensors with dims, tensors without, numbers; a later one counts only if its kind is
+  // higher.
   DType by[3] = {DType::undefined, DType::undefined, DType::undefined};
   auto note = [&](int category, DType d) {
     if (d == DType::undefined) return;
@@ -216,7 +222,8 @@ DType Rule::promoted() {
     if (list || call_.is_none(i)) continue;
     Slot s = driver_.slot(call_.node().input(i));
     if (base == BaseType::tensor) {
-      if (s.is_constant() && !s.constant.is_tensor()) note(2, s.constant.scalar().dtype());
+      if (s.is_constant() && !s.constant.is_tensor())
+        note(2, s.constant.scalar().dtype());
       else {
         Ref r = driver_.ref(s, "argument");
         bool number = s.is_constant() && s.constant.tensor().body()->wrapped_number;
@@ -230,8 +237,10 @@ DType Rule::promoted() {
   DType result = by[0];
   for (int c = 1; c < 3; ++c) {
     if (by[c] == DType::undefined) continue;
-    if (result == DType::undefined) result = by[c];
-    else if (kind(by[c]) > kind(result)) result = c == 2 && kind(by[c]) == 2 ? default_dtype() : promote(result, by[c]);
+    if (result == DType::undefined)
+      result = by[c];
+    else if (kind(by[c]) > kind(result))
+      result = c == 2 && kind(by[c]) == 2 ? default_dtype() : promote(result, by[c]);
   }
   return result;
 }
@@ -240,7 +249,8 @@ void Rule::prepare(const Expr& root) {
   if (op_.is(op_pointwise)) {
     common_ = call_.dtype();
     if (common_ == DType::undefined || op_.is(op_bool)) common_ = promoted();
-    if (op_.is(op_float) && common_ != DType::undefined && is_integral(common_, true)) common_ = default_dtype();
+    if (op_.is(op_float) && common_ != DType::undefined && is_integral(common_, true))
+      common_ = default_dtype();
   } else if (keeps_dtype(root.text)) {
     first_ = call_.dtype();
   }
@@ -248,9 +258,12 @@ void Rule::prepare(const Expr& root) {
 
 Known Rule::known(const Expr& e, RuleParser& p) {
   switch (e.kind) {
-    case Expr::Kind::none: return tern::Value();
-    case Expr::Kind::number: return e.number;
-    case Expr::Kind::text: return tern::Value(e.text);
+    case Expr::Kind::none:
+      return tern::Value();
+    case Expr::Kind::number:
+      return e.number;
+    case Expr::Kind::text:
+      return tern::Value(e.text);
     case Expr::Kind::list: {
       std::vector<tern::Value> items;
       for (const Expr& item : e.args) {
@@ -268,9 +281,11 @@ Known Rule::known(const Expr& e, RuleParser& p) {
       if (s.is_constant()) return s.constant;
       return std::nullopt;
     }
-    case Expr::Kind::call: break;
+    case Expr::Kind::call:
+      break;
   }
-  if (e.args.size() != 1 || e.args[0].kind != Expr::Kind::name) p.bad(e.text + " takes the name of one argument");
+  if (e.args.size() != 1 || e.args[0].kind != Expr::Kind::name)
+    p.bad(e.text + " takes the name of one argument");
   int i = argument(e.args[0].text);
   if (i < 0) p.bad("the operator has no argument '" + e.args[0].text + "'");
   size_t at = static_cast<size_t>(i);
@@ -309,18 +324,25 @@ Ref Rule::value(const Expr& e) {
   std::vector<Pending> numbers;
   std::vector<size_t> dynamic_numbers;
   for (const Expr& a : e.args) switch (a.kind) {
-      case Expr::Kind::none: inputs.emplace_back(); break;
-      case Expr::Kind::call: inputs.push_back(value(a)); break;
+      case Expr::Kind::none:
+        inputs.emplace_back();
+        break;
+      case Expr::Kind::call:
+        inputs.push_back(value(a));
+        break;
       case Expr::Kind::number:
         numbers.push_back({inputs.size(), a.number.scalar()});
         inputs.emplace_back();
         break;
-      case Expr::Kind::text: failf(ErrorKind::value, "{}: text cannot be an input of {}", op_.where, e.text);
+      case Expr::Kind::text:
+        failf(ErrorKind::value, "{}: text cannot be an input of {}", op_.where, e.text);
       case Expr::Kind::list: {
         std::vector<Size> sizes;
         for (const Expr& item : a.args) {
-          if (item.kind == Expr::Kind::number) sizes.push_back({item.number.to_int()});
-          else sizes.push_back(call_.extent(static_cast<size_t>(argument(item.text))));
+          if (item.kind == Expr::Kind::number)
+            sizes.push_back({item.number.to_int()});
+          else
+            sizes.push_back(call_.extent(static_cast<size_t>(argument(item.text))));
         }
         inputs.push_back(call_.join(sizes));
         break;
@@ -334,7 +356,8 @@ Ref Rule::value(const Expr& e) {
           inputs.emplace_back();
         } else if (t.base == BaseType::tensor && t.list) {
           for (Ref& r : call_.tensors(at))
-            inputs.push_back(first_ != DType::undefined && r.dtype != DType::undefined ? call_.cast(r, first_) : r);
+            inputs.push_back(first_ != DType::undefined && r.dtype != DType::undefined ? call_.cast(r, first_)
+                                                                                       : r);
         } else if (t.base == BaseType::tensor) {
           inputs.push_back(tensor(i));
         } else if (t.list) {
@@ -370,7 +393,8 @@ Ref Rule::value(const Expr& e) {
   Attributes attributes;
   for (const auto& [name, v] : e.attributes) {
     if (v.kind == Expr::Kind::none) continue;
-    if (v.kind == Expr::Kind::name && argument(v.text) >= 0 && call_.is_none(static_cast<size_t>(argument(v.text))))
+    if (v.kind == Expr::Kind::name && argument(v.text) >= 0 &&
+        call_.is_none(static_cast<size_t>(argument(v.text))))
       continue;
     attributes.push_back(attribute(name, v));
   }
@@ -379,7 +403,8 @@ Ref Rule::value(const Expr& e) {
 
 // Attributes that are floats in ONNX whatever number a rule or an argument gives.
 bool is_float_attribute(std::string_view name) {
-  for (std::string_view f : {"alpha", "beta", "gamma", "epsilon", "lambd", "bias", "momentum", "spatial_scale"})
+  for (std::string_view f :
+       {"alpha", "beta", "gamma", "epsilon", "lambd", "bias", "momentum", "spatial_scale"})
     if (name == f) return true;
   return false;
 }
@@ -387,13 +412,17 @@ bool is_float_attribute(std::string_view name) {
 Attribute Rule::attribute(const std::string& name, const Expr& e) {
   tern::Value v;
   switch (e.kind) {
-    case Expr::Kind::number: v = e.number; break;
-    case Expr::Kind::text: return Attribute::of(name, e.text);
+    case Expr::Kind::number:
+      v = e.number;
+      break;
+    case Expr::Kind::text:
+      return Attribute::of(name, e.text);
     case Expr::Kind::list: {
       std::vector<int64_t> ints;
       for (const Expr& item : e.args)
-        ints.push_back(item.kind == Expr::Kind::number ? item.number.to_int()
-                                                       : call_.integer(static_cast<size_t>(argument(item.text))));
+        ints.push_back(item.kind == Expr::Kind::number
+                           ? item.number.to_int()
+                           : call_.integer(static_cast<size_t>(argument(item.text))));
       return Attribute::of(name, std::move(ints));
     }
     case Expr::Kind::name: {
@@ -405,15 +434,20 @@ Attribute Rule::attribute(const std::string& name, const Expr& e) {
       }
       size_t at = static_cast<size_t>(i);
       const SchemaType& t = schema_.args[at].type;
-      if (t.base == BaseType::dtype) return Attribute::of(name, static_cast<int64_t>(data_type_of(call_.dtype_argument(at))));
+      if (t.base == BaseType::dtype)
+        return Attribute::of(name, static_cast<int64_t>(data_type_of(call_.dtype_argument(at))));
       if (t.list) return Attribute::of(name, call_.ints(at));
       if (t.base == BaseType::string) return Attribute::of(name, call_.text(at));
-      if (t.base == BaseType::int_ || t.base == BaseType::sym_int) v = call_.integer(at);
-      else if (t.base == BaseType::bool_) v = static_cast<int64_t>(call_.flag(at));
-      else v = call_.number(at);
+      if (t.base == BaseType::int_ || t.base == BaseType::sym_int)
+        v = call_.integer(at);
+      else if (t.base == BaseType::bool_)
+        v = static_cast<int64_t>(call_.flag(at));
+      else
+        v = call_.number(at);
       break;
     }
-    default: failf(ErrorKind::value, "{}: the attribute '{}' needs a constant", op_.where, name);
+    default:
+      failf(ErrorKind::value, "{}: the attribute '{}' needs a constant", op_.where, name);
   }
   if (v.is_bool()) v = static_cast<int64_t>(v.to_bool());
   if (v.is_float() || is_float_attribute(name)) return Attribute::of(name, static_cast<float>(v.to_double()));
@@ -453,7 +487,8 @@ void check_rules(const Op& op) {
   const Schema& schema = op.schema();
   auto check_names = [&](auto& self, const Expr& e) -> void {
     if (e.kind == Expr::Kind::name && schema.find(Symbol(e.text)) < 0)
-      failf(ErrorKind::value, "{}: the ONNX rule of {} names '{}', which is no argument", op.where, op.qualified(), e.text);
+      failf(ErrorKind::value, "{}: the ONNX rule of {} names '{}', which is no argument", op.where,
+            op.qualified(), e.text);
     for (const Expr& a : e.args) self(self, a);
   };
   each_line(op.onnx, [&](std::string_view line) {
@@ -466,8 +501,8 @@ void check_rules(const Op& op) {
 }
 
 DType result_dtype(std::string_view op, const Inputs& inputs, const Attributes& attributes) {
-  for (std::string_view b : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN",
-                             "IsInf"})
+  for (std::string_view b : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor",
+                             "Not", "IsNaN", "IsInf"})
     if (op == b) return DType::bool_;
   for (std::string_view i : {"Shape", "Size", "NonZero", "ArgMax", "ArgMin"})
     if (op == i) return DType::int64;

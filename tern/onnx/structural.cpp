@@ -17,23 +17,30 @@ struct NumberOp {
   std::string_view name, onnx;
 };
 constexpr NumberOp binary_ops[] = {
-    {"add", "Add"}, {"sub", "Sub"}, {"mul", "Mul"}, {"eq", "Equal"}, {"lt", "Less"}, {"le", "LessOrEqual"}, {"gt", "Greater"},
-    {"ge", "GreaterOrEqual"}, {"min", "Min"}, {"max", "Max"}, {"sym_min", "Min"}, {"sym_max", "Max"}, {"__and__", "And"},
-    {"__or__", "Or"}, {"remainder", "Mod"}, {"mod", "Mod"}, {"pow", "Pow"},
+    {"add", "Add"},     {"sub", "Sub"},        {"mul", "Mul"},       {"eq", "Equal"},
+    {"lt", "Less"},     {"le", "LessOrEqual"}, {"gt", "Greater"},    {"ge", "GreaterOrEqual"},
+    {"min", "Min"},     {"max", "Max"},        {"sym_min", "Min"},   {"sym_max", "Max"},
+    {"__and__", "And"}, {"__or__", "Or"},      {"remainder", "Mod"}, {"mod", "Mod"},
+    {"pow", "Pow"},
 };
 
 DType number_dtype(const ir::Type* t) {
   switch (t->kind()) {
-    case ir::TypeKind::int_: return DType::int64;
-    case ir::TypeKind::float_: return DType::float32;
-    case ir::TypeKind::bool_: return DType::bool_;
-    default: return DType::undefined;
+    case ir::TypeKind::int_:
+      return DType::int64;
+    case ir::TypeKind::float_:
+      return DType::float32;
+    case ir::TypeKind::bool_:
+      return DType::bool_;
+    default:
+      return DType::undefined;
   }
 }
 
 const Slot* item_of(const Slot& list, int64_t i, Slot& storage) {
   int64_t n = 0;
-  if (list.kind == Slot::Kind::list) n = static_cast<int64_t>(list.items.size());
+  if (list.kind == Slot::Kind::list)
+    n = static_cast<int64_t>(list.items.size());
   else if (list.is_constant() && (list.constant.is_list() || list.constant.is_tuple()))
     n = static_cast<int64_t>(list.constant.items().size());
   if (i < 0) i += n;
@@ -82,7 +89,8 @@ bool Driver::lower_structural(const ir::Node& node) {
     bind(node.output(), *item);
     return true;
   }
-  if (kind == "prim::RaiseException" || kind == "prim::Print" || kind == "aten::warn") return true;  // no effect on results
+  if (kind == "prim::RaiseException" || kind == "prim::Print" || kind == "aten::warn")
+    return true;  // no effect on results
   if (kind == "prim::unchecked_cast" || kind == "prim::unchecked_unwrap_optional" || kind == "prim::data" ||
       base_name(kind) == "_unwrap_optional") {
     bind(node.output(), slot(node.input(0)));
@@ -105,7 +113,8 @@ bool Driver::lower_number(const ir::Node& node) {
   for (const ir::Operand& o : node.inputs()) {
     in.push_back(slot(o));
     const Slot& s = in.back();
-    constant = constant && s.is_constant() && !s.constant.is_tensor() && !(s.constant.is_int() && s.constant.sym().is_symbolic());
+    constant = constant && s.is_constant() && !s.constant.is_tensor() &&
+               !(s.constant.is_int() && s.constant.sym().is_symbolic());
   }
   const ir::Value& out = node.output();
   // Sizes first: a static one is a constant, whatever tensor it is asked of.
@@ -126,7 +135,8 @@ bool Driver::lower_number(const ir::Node& node) {
     return true;
   }
   if ((base == "sym_numel" || base == "numel") && type && type->is_tensor()) {
-    bind(out, Slot::of(Ref{emit("Size", {ref(in[0], "tensor")}, {}, 1, DType::int64)[0].name, DType::int64, 0}));
+    bind(out,
+         Slot::of(Ref{emit("Size", {ref(in[0], "tensor")}, {}, 1, DType::int64)[0].name, DType::int64, 0}));
     return true;
   }
   if ((base == "dim" || base == "len") && type && (type->is_tensor() || in[0].kind == Slot::Kind::list)) {
@@ -134,8 +144,10 @@ bool Driver::lower_number(const ir::Node& node) {
       bind(out, Slot::of(tern::Value(static_cast<int64_t>(in[0].items.size()))));
     } else {
       Call call(*this, node);
-      if (base == "dim") bind(out, Slot::of(tern::Value(call.rank(0))));
-      else bind(out, Slot::of(call.size_of(call.tensor(0), 0)));
+      if (base == "dim")
+        bind(out, Slot::of(tern::Value(call.rank(0))));
+      else
+        bind(out, Slot::of(call.size_of(call.tensor(0), 0)));
     }
     return true;
   }
@@ -164,10 +176,10 @@ bool Driver::lower_number(const ir::Node& node) {
   auto common = [&] {
     DType d = DType::bool_;
     for (const Slot& s : in) {
-      DType e = s.kind == Slot::Kind::ref     ? s.ref.dtype
-                : s.constant.is_float()       ? DType::float32
-                : s.constant.is_bool()        ? DType::bool_
-                                              : DType::int64;
+      DType e = s.kind == Slot::Kind::ref ? s.ref.dtype
+                : s.constant.is_float()   ? DType::float32
+                : s.constant.is_bool()    ? DType::bool_
+                                          : DType::int64;
       if (e != DType::undefined) d = promote(d, e);
     }
     return d;
@@ -175,8 +187,10 @@ bool Driver::lower_number(const ir::Node& node) {
   auto rank_of = [&] {
     int rank = 0;
     for (const Slot& s : in)
-      if (s.kind == Slot::Kind::ref) rank = std::max(rank, s.ref.rank);
-      else if (s.constant.is_int() && s.constant.sym().is_symbolic()) rank = 1;
+      if (s.kind == Slot::Kind::ref)
+        rank = std::max(rank, s.ref.rank);
+      else if (s.constant.is_int() && s.constant.sym().is_symbolic())
+        rank = 1;
     return rank;
   };
   auto give = [&](Ref r, int rank) {
@@ -192,19 +206,24 @@ bool Driver::lower_number(const ir::Node& node) {
     // A tensor of one element as a number keeps its value; the shape is what it was.
     if (base == "Int" || base == "IntImplicit" || base == "sym_int") {
       Ref r = scalar_of(in[0]);
-      if (r.dtype != DType::undefined && is_floating(r.dtype)) return give(number(in[0], DType::int64), r.rank);
+      if (r.dtype != DType::undefined && is_floating(r.dtype))
+        return give(number(in[0], DType::int64), r.rank);
       return give(number(in[0], DType::int64), r.rank);
     }
-    if (base == "Float" || base == "FloatImplicit" || base == "sym_float") return give(number(in[0], DType::float32), rank_of());
-    if (base == "Bool" || base == "is_nonzero" || base == "ScalarImplicit" || base == "item" || base == "_local_scalar_dense") {
+    if (base == "Float" || base == "FloatImplicit" || base == "sym_float")
+      return give(number(in[0], DType::float32), rank_of());
+    if (base == "Bool" || base == "is_nonzero" || base == "ScalarImplicit" || base == "item" ||
+        base == "_local_scalar_dense") {
       Ref r = base == "Bool" || base == "is_nonzero" ? number(in[0], DType::bool_) : scalar_of(in[0]);
       if (r.rank != 0) {
         r = emit("Squeeze", {r}, {}, 1, r.dtype)[0];
       }
       return give(r, 0);
     }
-    if (base == "__not__" || base == "sym_not") return give(emit("Not", {number(in[0], DType::bool_)}, {}, 1, DType::bool_)[0], rank_of());
-    if (base == "neg") return give(emit("Neg", {ref(in[0], "number")}, {}, 1, DType::undefined)[0], rank_of());
+    if (base == "__not__" || base == "sym_not")
+      return give(emit("Not", {number(in[0], DType::bool_)}, {}, 1, DType::bool_)[0], rank_of());
+    if (base == "neg")
+      return give(emit("Neg", {ref(in[0], "number")}, {}, 1, DType::undefined)[0], rank_of());
     if (base == "NumToTensor" || base == "tensor" || base == "scalar_tensor") {
       Ref r = scalar_of(in[0]);
       if (r.rank > 0) r = as_scalar({0, r});
@@ -227,17 +246,21 @@ bool Driver::lower_number(const ir::Node& node) {
   }
   if (base == "floordiv" || base == "floor_divide") {
     Ref a = number(in[0], d), b = number(in[1], d);
-    if (is_floating(d)) return give(emit("Floor", {emit("Div", {a, b}, {}, 1, d)[0]}, {}, 1, d)[0], rank_of());
+    if (is_floating(d))
+      return give(emit("Floor", {emit("Div", {a, b}, {}, 1, d)[0]}, {}, 1, d)[0], rank_of());
     Ref rest = emit("Mod", {a, b}, {}, 1, d)[0];
     return give(emit("Div", {emit("Sub", {a, rest}, {}, 1, d)[0], b}, {}, 1, d)[0], rank_of());
   }
   if (base == "truediv" || base == "div")
-    return give(emit("Div", {number(in[0], DType::float32), number(in[1], DType::float32)}, {}, 1, DType::float32)[0], rank_of());
+    return give(
+        emit("Div", {number(in[0], DType::float32), number(in[1], DType::float32)}, {}, 1, DType::float32)[0],
+        rank_of());
   for (const NumberOp& op : binary_ops)
     if (op.name == base) {
       Attributes at;
       if (op.onnx == "Mod" && is_floating(d)) return false;
-      return give(emit(op.onnx, {number(in[0], d), number(in[1], d)}, std::move(at), 1, DType::undefined)[0], rank_of());
+      return give(emit(op.onnx, {number(in[0], d), number(in[1], d)}, std::move(at), 1, DType::undefined)[0],
+                  rank_of());
     }
   return false;
 }
@@ -257,7 +280,8 @@ Ref Driver::output_of_block(const Slot& s, const ir::Type* type, DType dtype) {
     r = emit("Identity", {r}, {}, 1, r.dtype)[0];
     r.rank = rank;
   }
-  g.outputs.push_back({r.name, TypeProto::tensor(r.dtype == DType::undefined ? DataType::undefined : data_type_of(r.dtype))});
+  g.outputs.push_back(
+      {r.name, TypeProto::tensor(r.dtype == DType::undefined ? DataType::undefined : data_type_of(r.dtype))});
   return r;
 }
 
@@ -290,8 +314,9 @@ void Driver::lower_if(const ir::Node& node) {
     scopes_.pop_back();
   }
   current_ = &node;
-  std::vector<Ref> out = emit("If", {c}, {Attribute::of("then_branch", branches[0]), Attribute::of("else_branch", branches[1])},
-                              node.num_outputs(), DType::bool_);
+  std::vector<Ref> out =
+      emit("If", {c}, {Attribute::of("then_branch", branches[0]), Attribute::of("else_branch", branches[1])},
+           node.num_outputs(), DType::bool_);
   for (size_t i = 0; i < out.size(); ++i) {
     out[i].dtype = results[0][i].dtype;
     out[i].rank = results[0][i].rank == results[1][i].rank ? results[0][i].rank : -1;
@@ -322,7 +347,8 @@ void Driver::lower_loop(const ir::Node& node) {
   scopes_.push_back({body.get(), {}, {}, {}});
   auto param = [&](const Ref& like, std::string_view hint) {
     Ref r{fresh(hint), like.dtype, like.rank};
-    TypeProto t = TypeProto::tensor(r.dtype == DType::undefined ? DataType::undefined : data_type_of(r.dtype));
+    TypeProto t =
+        TypeProto::tensor(r.dtype == DType::undefined ? DataType::undefined : data_type_of(r.dtype));
     if (r.rank == 0) t.shape.emplace();
     body->inputs.push_back({r.name, std::move(t)});
     return r;
@@ -338,7 +364,8 @@ void Driver::lower_loop(const ir::Node& node) {
   output_of_block(slot(block.returns()[0]), ir::Type::boolean(), DType::bool_);
   std::vector<Ref> results;
   for (size_t i = 0; i < carried.size(); ++i)
-    results.push_back(output_of_block(slot(block.returns()[i + 1]), block.param(i + 1).type(), carried[i].dtype));
+    results.push_back(
+        output_of_block(slot(block.returns()[i + 1]), block.param(i + 1).type(), carried[i].dtype));
   for (const std::string& key : scopes_.back().vectors) vectors_.erase(key);
   for (const std::string& key : scopes_.back().scalars) scalars_.erase(key);
   scopes_.pop_back();

@@ -72,18 +72,21 @@ void write(const Model& model, const std::string& path, const WriteOptions& opti
   if (options.external == Mode::always ||
       (options.external == Mode::automatic && inline_bytes(model.graph) > options.inline_limit)) {
     size_t slash = path.find_last_of('/');
-    outside.name = !options.external_name.empty() ? options.external_name
-                                                  : path.substr(slash == std::string::npos ? 0 : slash + 1) + ".data";
+    outside.name = !options.external_name.empty()
+                       ? options.external_name
+                       : path.substr(slash == std::string::npos ? 0 : slash + 1) + ".data";
     if (outside.name.find('/') != std::string::npos)
-      failf(ErrorKind::value, "onnx::write: the external data '{}' must stand beside the model: give a name without '/'",
+      failf(ErrorKind::value,
+            "onnx::write: the external data '{}' must stand beside the model: give a name without '/'",
             outside.name);
   }
   Writer writer(outside);
   writer.model(model);
   if (writer.out.size() > ProtoWriter::kMaxMessage)
-    failf(ErrorKind::value,
-          "onnx::write: the model has {} bytes, more than the 2 GB an ONNX file may have; allow external data",
-          writer.out.size());
+    failf(
+        ErrorKind::value,
+        "onnx::write: the model has {} bytes, more than the 2 GB an ONNX file may have; allow external data",
+        writer.out.size());
 
   // The data first: a model never refers to what is not there.
   if (!outside.parts.empty()) {
@@ -175,9 +178,15 @@ void Writer::attribute(const Attribute& a) {
   using Type = Attribute::Type;
   out.string(1, a.name);
   if (a.ref.empty()) switch (a.type) {
-      case Type::float_: out.float32(2, a.f); break;
-      case Type::int_: out.int64(3, a.i); break;
-      case Type::string: out.string(4, a.s); break;
+      case Type::float_:
+        out.float32(2, a.f);
+        break;
+      case Type::int_:
+        out.int64(3, a.i);
+        break;
+      case Type::string:
+        out.string(4, a.s);
+        break;
       case Type::floats:
         for (float f : a.floats) out.float32(7, f);
         break;
@@ -211,7 +220,8 @@ void Writer::attribute(const Attribute& a) {
           out.end();
         }
         break;
-      case Type::undefined: break;
+      case Type::undefined:
+        break;
     }
   text(13, a.doc);
   out.int32(20, static_cast<int32_t>(a.type));
@@ -284,7 +294,8 @@ void Writer::type(const TypeProto& t) {
     out.end();
   };
   switch (t.kind) {
-    case Kind::none: break;
+    case Kind::none:
+      break;
     case Kind::tensor:
     case Kind::sparse_tensor:
       out.begin(t.kind == Kind::tensor ? 1 : 8);
@@ -293,8 +304,10 @@ void Writer::type(const TypeProto& t) {
         out.begin(2);
         for (const Dimension& d : *t.shape) {
           out.begin(1);
-          if (d.value) out.int64(1, *d.value);
-          else if (!d.param.empty()) out.string(2, d.param);
+          if (d.value)
+            out.int64(1, *d.value);
+          else if (!d.param.empty())
+            out.string(2, d.param);
           out.end();
         }
         out.end();

@@ -20,7 +20,8 @@ onnx::Model small_model(bool metadata = true) {
       "  %y : Float(s0, 2) = aten::linear(%x, %w, %b)\n"
       "  %z : Float(s0, 2) = aten::relu(%y)\n"
       "  return (%z)\n");
-  Tensor w = from_vector(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}), b = from_vector(std::vector<float>{0.5f, -0.5f}, {2});
+  Tensor w = from_vector(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}),
+         b = from_vector(std::vector<float>{0.5f, -0.5f}, {2});
   return onnx::export_model({*graph, {{"w", "fc.weight", w}, {"b", "fc.bias", b}}}, {.metadata = metadata});
 }
 
@@ -46,12 +47,14 @@ TEST(OnnxModel, bytes_read_back_the_same) {
 TEST(OnnxModel, external_data_is_aligned_and_mapped) {
   io::TemporaryDir dir;
   onnx::Model m = small_model();
-  onnx::write(m, dir / "m.onnx", {.external = onnx::WriteOptions::ExternalData::always, .external_threshold = 4});
+  onnx::write(m, dir / "m.onnx",
+              {.external = onnx::WriteOptions::ExternalData::always, .external_threshold = 4});
   onnx::Model back = onnx::load(dir / "m.onnx");
   ASSERT_TRUE(back.graph.initializers[0].external.has_value());
   EXPECT_EQ(back.graph.initializers[0].external->location, "m.onnx.data");
   EXPECT_EQ(back.graph.initializers[1].external->offset % 64, 0u);
-  EXPECT_EQ(onnx::to_tensor(back.graph.initializers[1]).to_vector<float>(), (std::vector<float>{0.5f, -0.5f}));
+  EXPECT_EQ(onnx::to_tensor(back.graph.initializers[1]).to_vector<float>(),
+            (std::vector<float>{0.5f, -0.5f}));
   TERN_NEEDS_PYTHON(python, "onnx");
   auto r = testing::run_python(python,
                                "import onnx, sys, onnx.numpy_helper as h\n"
@@ -99,7 +102,8 @@ TEST(OnnxModel, damaged_files_are_results_or_errors) {
 
 TEST(OnnxModel, what_is_no_model_is_refused) {
   EXPECT_THAT(io::error_of([] { onnx::read({}); }), HasSubstr("the file is empty"));
-  EXPECT_THAT(io::error_of([] { onnx::read(io::own(std::string("\x08\x07", 2))); }), HasSubstr("it has no graph"));
+  EXPECT_THAT(io::error_of([] { onnx::read(io::own(std::string("\x08\x07", 2))); }),
+              HasSubstr("it has no graph"));
 }
 
 TEST(OnnxModel, all_unsupported_operators_are_named_at_once) {
@@ -116,7 +120,8 @@ TEST(OnnxModel, all_unsupported_operators_are_named_at_once) {
 
 TEST(OnnxModel, opsets_outside_the_range_are_refused) {
   auto graph = ir::parse("graph(%x : Float(2)):\n  return (%x)\n");
-  EXPECT_THAT(io::error_of([&] { onnx::export_model({*graph}, {.opset = 9}); }), HasSubstr("choose one from 18 to 23"));
+  EXPECT_THAT(io::error_of([&] { onnx::export_model({*graph}, {.opset = 9}); }),
+              HasSubstr("choose one from 18 to 23"));
 }
 
 TEST(OnnxModel, names_can_be_given) {

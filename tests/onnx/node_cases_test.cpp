@@ -1,5 +1,5 @@
-// onnx.backend.test's node cases, imported and run by the interpreter. node_cases.txt is a ratchet: the test fails if a listed
-// case fails or an unlisted one passes. TERN_ACCEPT=1 rewrites the list.
+// onnx.backend.test's node cases, imported and run by the interpreter. node_cases.txt is a ratchet: the test
+// fails if a listed case fails or an unlisted one passes. TERN_ACCEPT=1 rewrites the list.
 #include <dirent.h>
 #include <gtest/gtest.h>
 
@@ -58,8 +58,11 @@ bool is_parameter(const onnx::Model& model, size_t i, const onnx::TensorProto& v
   const std::string& op = model.graph.nodes.empty() ? std::string() : model.graph.nodes[0].op;
   if (i == 0 || value.dims.size() > 1) return false;
   if (value.type == onnx::DataType::int64 || value.type == onnx::DataType::int32)
-    return op != "Gather" && op != "Add" && op != "Sub" && op != "Mul" && op != "Div" && op != "Mod" && op != "Pow" && op != "Max" && op != "Min";
-  return (op == "Resize" || op == "Upsample" || op == "Pad" || op == "OneHot" || op == "Dropout" || op == "Range") && value.numel() <= 8;
+    return op != "Gather" && op != "Add" && op != "Sub" && op != "Mul" && op != "Div" && op != "Mod" &&
+           op != "Pow" && op != "Max" && op != "Min";
+  return (op == "Resize" || op == "Upsample" || op == "Pad" || op == "OneHot" || op == "Dropout" ||
+          op == "Range") &&
+         value.numel() <= 8;
 }
 
 std::string run_case(const std::string& folder) {
@@ -85,7 +88,8 @@ std::string run_case(const std::string& folder) {
     std::vector<Tensor> results = testing::tensors_of(onnx::import_model(model).run(values));
     if (results.size() < outputs) return "fewer outputs than expected";
     for (size_t i = 0; i < outputs; ++i) {
-      Tensor expected = onnx::to_tensor(read_tensor(folder + "/test_data_set_0/output_" + std::to_string(i) + ".pb"));
+      Tensor expected =
+          onnx::to_tensor(read_tensor(folder + "/test_data_set_0/output_" + std::to_string(i) + ".pb"));
       if (!close(results[i], expected)) return "output " + std::to_string(i) + " differs";
     }
     return "";
@@ -98,7 +102,8 @@ TEST(OnnxNodeCases, are_those_of_the_list) {
   TERN_NEEDS_PYTHON(python, "onnx");
   io::TemporaryDir dir;
   std::string data = dir.path();
-  auto made = testing::run_python(python, testing::read_file(testing::source_dir() + "/tests/onnx/node_cases.py"), "'" + data + "'");
+  auto made = testing::run_python(
+      python, testing::read_file(testing::source_dir() + "/tests/onnx/node_cases.py"), "'" + data + "'");
   ASSERT_EQ(made.status, 0) << made.output;
   std::vector<std::string> names = entries(data);
   ASSERT_GT(names.size(), 1000u);
@@ -117,8 +122,10 @@ TEST(OnnxNodeCases, are_those_of_the_list) {
     if (problem.empty()) passing += name + "\n";
     if (verbose && !problem.empty()) printf("%s: %s\n", name.c_str(), problem.substr(0, 200).c_str());
     if (accept) continue;
-    if (listed.count(name)) EXPECT_EQ(problem, "") << name;
-    else EXPECT_NE(problem, "") << name << " passes: put it on the list (TERN_ACCEPT=1)";
+    if (listed.count(name))
+      EXPECT_EQ(problem, "") << name;
+    else
+      EXPECT_NE(problem, "") << name << " passes: put it on the list (TERN_ACCEPT=1)";
   }
   if (accept) io::write_file(list, passing);
   EXPECT_GT(listed.size(), 500u);

@@ -49,7 +49,8 @@ std::string graph_text(const std::vector<std::string>& fields) {
   std::string result;
   for (size_t i = 0; i < calls.size(); ++i) {
     std::string call = calls[i], outputs = "%r" + std::to_string(i) + " : ";
-    bool number = call.starts_with("aten::sym_size") || call.starts_with("aten::mul.int") || call.starts_with("aten::floordiv.int");
+    bool number = call.starts_with("aten::sym_size") || call.starts_with("aten::mul.int") ||
+                  call.starts_with("aten::floordiv.int");
     outputs += number ? "int" : "Tensor";
     result = "%r" + std::to_string(i);
     if (call.size() > 2 && call[1] == ':' && call[2] == ' ') {
@@ -71,7 +72,8 @@ std::vector<Case>& cases() {
   static std::vector<Case>* all = [] {
     auto* list = new std::vector<Case>;
     uint32_t seed = 7;
-    for (const std::string& line : split(testing::read_file(testing::source_dir() + "/tests/onnx/ops.txt"), "\n")) {
+    for (const std::string& line :
+         split(testing::read_file(testing::source_dir() + "/tests/onnx/ops.txt"), "\n")) {
       if (line.empty() || line[0] == '#') continue;
       std::vector<std::string> fields = split(line, " | ");
       Case c{fields[0], nullptr, {}, {}};
@@ -145,7 +147,8 @@ TEST(OnnxOps, import_gives_the_numbers_back) {
       for (size_t i = 0; i < results.size(); ++i) {
         EXPECT_EQ(name(results[i].dtype()), name(c.expected[i].dtype())) << c.name;
         EXPECT_EQ(str(results[i].sizes()), str(c.expected[i].sizes())) << c.name;
-        std::vector<double> a = results[i].to(kDouble).to_vector<double>(), b = c.expected[i].to(kDouble).to_vector<double>();
+        std::vector<double> a = results[i].to(kDouble).to_vector<double>(),
+                            b = c.expected[i].to(kDouble).to_vector<double>();
         ASSERT_EQ(a.size(), b.size()) << c.name;
         for (size_t k = 0; k < a.size(); ++k) {
           if (std::isnan(a[k]) && std::isnan(b[k])) continue;
@@ -161,7 +164,8 @@ TEST(OnnxOps, import_gives_the_numbers_back) {
 TEST(OnnxOps, the_checker_finds_nothing_in_what_is_written) {
   for (const Case& c : cases()) {
     if (!c.problem.empty()) continue;
-    for (const onnx::Problem& p : onnx::check(onnx::export_model({*c.graph}))) ADD_FAILURE() << c.name << ": " << p.str();
+    for (const onnx::Problem& p : onnx::check(onnx::export_model({*c.graph})))
+      ADD_FAILURE() << c.name << ": " << p.str();
   }
 }
 

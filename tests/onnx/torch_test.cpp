@@ -86,7 +86,8 @@ TEST(OnnxTorch, models_of_torch_onnx_export_run) {
       // And out again: what was imported can be exported.
       std::vector<onnx::Source::Weight> weights;
       for (size_t i = 0; i < imported.state.size(); ++i)
-        weights.push_back({imported.graph->inputs()[imported.num_inputs + i]->name(), imported.state[i].first, imported.state[i].second});
+        weights.push_back({imported.graph->inputs()[imported.num_inputs + i]->name(), imported.state[i].first,
+                           imported.state[i].second});
       onnx::Imported again = onnx::import_model(onnx::export_model({*imported.graph, weights}));
       std::vector<Tensor> round = testing::tensors_of(again.run(in));
       ASSERT_EQ(round.size(), results.size());

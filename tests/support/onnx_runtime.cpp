@@ -21,17 +21,20 @@ Tensor example(const ir::Type& type, uint32_t& seed) {
   return values.to(type.dtype());
 }
 
-void OrtRun::add(const std::string& name, const onnx::Model& model, const std::vector<std::pair<std::string, Tensor>>& inputs,
+void OrtRun::add(const std::string& name, const onnx::Model& model,
+                 const std::vector<std::pair<std::string, Tensor>>& inputs,
                  const std::vector<Tensor>& expected) {
   std::string folder = dir_ / name;
   ::mkdir(folder.c_str(), 0755);
   onnx::write(model, folder + "/model.onnx");
   for (const auto& [input, tensor] : inputs) save_npy(folder + "/in_" + input + ".npy", tensor);
-  for (size_t i = 0; i < expected.size(); ++i) save_npy(folder + "/out_" + std::to_string(i) + ".npy", expected[i].contiguous());
+  for (size_t i = 0; i < expected.size(); ++i)
+    save_npy(folder + "/out_" + std::to_string(i) + ".npy", expected[i].contiguous());
 }
 
 std::map<std::string, std::string> OrtRun::run(const std::string& python) {
-  PythonResult r = run_python(python, read_file(source_dir() + "/tests/support/run_models.py"), "'" + dir_.path() + "'");
+  PythonResult r =
+      run_python(python, read_file(source_dir() + "/tests/support/run_models.py"), "'" + dir_.path() + "'");
   std::map<std::string, std::string> results;
   for (size_t at = 0; at < r.output.size();) {
     size_t end = std::min(r.output.find('\n', at), r.output.size());
@@ -50,10 +53,12 @@ std::map<std::string, std::string> OrtRun::run(const std::string& python) {
 std::vector<Tensor> tensors_of(const std::vector<tern::Value>& values) {
   std::vector<Tensor> out;
   for (const tern::Value& v : values) {
-    if (v.is_tensor()) out.push_back(v.tensor());
+    if (v.is_tensor())
+      out.push_back(v.tensor());
     else if (v.is_list() || v.is_tuple())
       for (const Tensor& t : tensors_of(v.items())) out.push_back(t);
-    else if (v.is_number()) out.push_back(tensor(v.scalar()));
+    else if (v.is_number())
+      out.push_back(tensor(v.scalar()));
   }
   return out;
 }

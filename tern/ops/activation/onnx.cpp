@@ -9,7 +9,9 @@ void lower_gelu(Call& c) {
   Ref x = c.tensor(0);
   std::string approximate = c.text(1);
   if (c.opset() >= 20)
-    return c.set(c.emit("Gelu", {x}, {Attribute::of("approximate", approximate.empty() ? std::string("none") : approximate)}));
+    return c.set(
+        c.emit("Gelu", {x},
+               {Attribute::of("approximate", approximate.empty() ? std::string("none") : approximate)}));
   auto number = [&](double v) { return c.constant(Scalar(v), x.dtype); };
   Ref inner;
   if (approximate == "tanh") {
@@ -23,8 +25,9 @@ void lower_gelu(Call& c) {
 }
 
 void lower_glu(Call& c) {
-  std::vector<Ref> halves = c.emit_many("Split", {c.tensor(0)},
-                                        {Attribute::of("axis", c.integer(1)), Attribute::of("num_outputs", int64_t{2})}, 2);
+  std::vector<Ref> halves =
+      c.emit_many("Split", {c.tensor(0)},
+                  {Attribute::of("axis", c.integer(1)), Attribute::of("num_outputs", int64_t{2})}, 2);
   c.set(c.emit("Mul", {halves[0], c.emit("Sigmoid", {halves[1]})}));
 }
 
@@ -40,7 +43,8 @@ void lower_prelu_kernel(Call& c) { c.set(c.emit("PRelu", {c.tensor(0), c.tensor(
 
 void lower_threshold(Call& c) {
   Ref x = c.tensor(0);
-  c.set(c.emit("Where", {c.emit("Greater", {x, c.constant(c.scalar(1), x.dtype)}), x, c.constant(c.scalar(2), x.dtype)}));
+  c.set(c.emit("Where", {c.emit("Greater", {x, c.constant(c.scalar(1), x.dtype)}), x,
+                         c.constant(c.scalar(2), x.dtype)}));
 }
 
 void lower_dropout(Call& c) {

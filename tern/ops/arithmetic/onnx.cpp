@@ -31,7 +31,8 @@ void lower_div_mode(Call& c) {
   std::string mode = c.text(2);
   if (mode == "floor") return c.set(floor_division(c, a, b, dtype));
   Ref y = c.emit("Div", {a, b});
-  if (mode == "trunc" && is_floating(dtype)) y = c.emit("Mul", {c.emit("Sign", {y}), c.emit("Floor", {c.emit("Abs", {y})})});
+  if (mode == "trunc" && is_floating(dtype))
+    y = c.emit("Mul", {c.emit("Sign", {y}), c.emit("Floor", {c.emit("Abs", {y})})});
   c.set(y);
 }
 
@@ -49,7 +50,8 @@ void lower_rsub(Call& c) {
 
 void lower_clamp(Call& c) {
   DType dtype = result(c);
-  c.set(c.emit("Clip", {operand(c, 0, dtype), c.is_none(1) ? Ref() : operand(c, 1, dtype), c.is_none(2) ? Ref() : operand(c, 2, dtype)}));
+  c.set(c.emit("Clip", {operand(c, 0, dtype), c.is_none(1) ? Ref() : operand(c, 1, dtype),
+                        c.is_none(2) ? Ref() : operand(c, 2, dtype)}));
 }
 // Bounds with dims: Clip takes single numbers only.
 void lower_clamp_tensor(Call& c) {

@@ -36,7 +36,8 @@ Ref causal_mask(Call& c, const Ref& q, const Ref& k) {
   Ref shape = c.emit("Concat", {c.size_of(q, -2), c.size_of(k, -2)}, {Attribute::of("axis", int64_t{0})});
   TensorProto one = to_proto(from_vector(std::vector<int64_t>{1}, {1}));
   Ref ones = c.emit("ConstantOfShape", {shape}, {Attribute::of("value", std::move(one))}, DType::int64);
-  return c.cast(c.emit("Trilu", {ones, c.constant(Scalar(0), kLong)}, {Attribute::of("upper", int64_t{0})}), DType::bool_);
+  return c.cast(c.emit("Trilu", {ones, c.constant(Scalar(0), kLong)}, {Attribute::of("upper", int64_t{0})}),
+                DType::bool_);
 }
 
 void lower(Call& c, const Attention& a) {

@@ -73,7 +73,8 @@ void lower_conv_named_padding(Call& c) {
       pads[d] = total / 2;
       pads[n + d] = total - total / 2;
     }
-  else if (padding != "valid") c.refuse("padding is '" + padding + "'; 'same' and 'valid' are known");
+  else if (padding != "valid")
+    c.refuse("padding is '" + padding + "'; 'same' and 'valid' are known");
   lower(c, {c.ints(3), dilation, {}, pads, c.integer(6), false});
 }
 

@@ -27,7 +27,8 @@ void lower_full(Call& c) {
 }
 template <int Value>
 void lower_filled(Call& c) {
-  c.set(filled(c, c.join(c.extents(0)), Scalar(Value), c.dtype() == DType::undefined ? default_dtype() : c.dtype()));
+  c.set(filled(c, c.join(c.extents(0)), Scalar(Value),
+               c.dtype() == DType::undefined ? default_dtype() : c.dtype()));
 }
 DType like(Call& c) { return c.dtype() == DType::undefined ? c.tensor(0).dtype : c.dtype(); }
 Ref shape_like(Call& c) {
@@ -71,9 +72,11 @@ void range(Call& c, std::optional<size_t> start, size_t end, std::optional<size_
       if (i && c.is_constant(*i) && c.scalar(*i).is_float()) dtype = default_dtype();
   }
   auto value = [&](std::optional<size_t> i, int64_t otherwise) -> Ref {
-    DType compute = dtype == DType::int64 || dtype == DType::float32 || dtype == DType::float64 || dtype == DType::int32
-                        ? dtype
-                        : is_floating(dtype) ? DType::float32 : DType::int64;
+    DType compute =
+        dtype == DType::int64 || dtype == DType::float32 || dtype == DType::float64 || dtype == DType::int32
+            ? dtype
+        : is_floating(dtype) ? DType::float32
+                             : DType::int64;
     if (!i) return c.constant(Scalar(otherwise), compute);
     if (c.is_constant(*i)) return c.constant(c.scalar(*i), compute);
     Ref r = c.tensor(*i);
@@ -88,20 +91,24 @@ void lower_arange_start_step(Call& c) { range(c, 0, 1, 2); }
 
 void lower_linspace(Call& c) {
   int64_t n = c.integer(2);
-  double start = c.number(0), end = c.number(1), step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+  double start = c.number(0), end = c.number(1),
+         step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
   if (n > (1 << 24)) c.refuse("linspace with so many steps cannot be expressed");
   std::vector<double> values(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i)  // both halves from their own end, as PyTorch computes them
-    values[static_cast<size_t>(i)] = i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
+    values[static_cast<size_t>(i)] =
+        i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
   DType dtype = c.dtype() == DType::undefined ? default_dtype() : c.dtype();
   c.set(c.constant(from_vector(values, {n}).to(dtype)));
 }
 
 void eye(Call& c, int64_t rows, int64_t columns) {
-  if (rows < 0 || columns < 0 || rows * std::max<int64_t>(columns, 1) > (1 << 26)) c.refuse("eye of this size cannot be expressed");
+  if (rows < 0 || columns < 0 || rows * std::max<int64_t>(columns, 1) > (1 << 26))
+    c.refuse("eye of this size cannot be expressed");
   DType dtype = c.dtype() == DType::undefined ? default_dtype() : c.dtype();
   Ref zeros = filled(c, c.constant(std::vector<int64_t>{rows, columns}), Scalar(0), dtype);
-  c.set(c.emit("EyeLike", {zeros}, {Attribute::of("dtype", static_cast<int64_t>(data_type_of(dtype)))}, dtype));
+  c.set(
+      c.emit("EyeLike", {zeros}, {Attribute::of("dtype", static_cast<int64_t>(data_type_of(dtype)))}, dtype));
 }
 void lower_eye(Call& c) { eye(c, c.integer(0), c.integer(0)); }
 void lower_eye_m(Call& c) { eye(c, c.integer(0), c.integer(1)); }

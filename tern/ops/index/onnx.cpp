@@ -6,9 +6,9 @@ namespace tern::onnx {
 namespace {
 
 struct Indexed {
-  std::vector<Ref> positions;   // int64, of equal rank after broadcasting
-  std::vector<int64_t> dims;    // which dims of self they are for
-  int64_t rank = 0;             // of the broadcast positions
+  std::vector<Ref> positions;  // int64, of equal rank after broadcasting
+  std::vector<int64_t> dims;   // which dims of self they are for
+  int64_t rank = 0;            // of the broadcast positions
 };
 
 // Masks become the positions of their true elements.
@@ -25,7 +25,8 @@ Indexed read_indices(Call& c) {
       if (r.rank < 1) c.refuse("a mask of an unknown number of dimensions cannot be expressed");
       Ref where = c.emit("NonZero", {c.cast(r, DType::bool_)}, {}, DType::int64);
       for (int64_t k = 0; k < r.rank; ++k) {
-        Ref one = c.emit("Gather", {where, c.constant(Scalar(k), kLong)}, {Attribute::of("axis", int64_t{0})});
+        Ref one =
+            c.emit("Gather", {where, c.constant(Scalar(k), kLong)}, {Attribute::of("axis", int64_t{0})});
         one.rank = 1;
         in.positions.push_back(one);
         in.dims.push_back(d++);
@@ -114,7 +115,8 @@ void lower_index_put(Call& c) {
     one_value = true;
     for (SymInt s : c.type(2)->sizes()) one_value = one_value && s.maybe_int() == 1;
   }
-  if (given.size() == 1 && given[0] && given[0].dtype == DType::bool_ && one_value && !accumulate && given[0].rank >= 0) {
+  if (given.size() == 1 && given[0] && given[0].dtype == DType::bool_ && one_value && !accumulate &&
+      given[0].rank >= 0) {
     std::vector<int64_t> axes;
     for (int64_t d = given[0].rank; d < rank; ++d) axes.push_back(d);
     Ref mask = axes.empty() ? given[0] : c.unsqueeze(given[0], axes);
@@ -130,7 +132,8 @@ void lower_index_put(Call& c) {
   Ref base = moved ? c.transpose(self, perm) : self;
   Ref positions = stacked(c, in);
   // Values are broadcast to [*positions, *the rest of self].
-  Ref shape = c.emit("Slice", {c.shape(positions), c.constant(std::vector<int64_t>{0}), c.constant(std::vector<int64_t>{-1})});
+  Ref shape = c.emit("Slice", {c.shape(positions), c.constant(std::vector<int64_t>{0}),
+                               c.constant(std::vector<int64_t>{-1})});
   if (taken < rank) {
     Ref rest = c.emit("Shape", {base}, {Attribute::of("start", taken)}, DType::int64);
     shape = c.emit("Concat", {shape, rest}, {Attribute::of("axis", int64_t{0})});
@@ -174,11 +177,13 @@ std::string reduction(Call& c, const std::string& name) {
 
 void lower_scatter_src(Call& c) {
   Ref self = c.tensor(0), index = c.tensor(2);
-  c.set(c.emit("ScatterElements", {self, index, fitted_source(c, 3, index, self.dtype)}, scatter_attributes(c, "")));
+  c.set(c.emit("ScatterElements", {self, index, fitted_source(c, 3, index, self.dtype)},
+               scatter_attributes(c, "")));
 }
 void lower_scatter_add(Call& c) {
   Ref self = c.tensor(0), index = c.tensor(2);
-  c.set(c.emit("ScatterElements", {self, index, fitted_source(c, 3, index, self.dtype)}, scatter_attributes(c, "add")));
+  c.set(c.emit("ScatterElements", {self, index, fitted_source(c, 3, index, self.dtype)},
+               scatter_attributes(c, "add")));
 }
 void lower_scatter_value(Call& c) {
   Ref self = c.tensor(0), index = c.tensor(2);
@@ -202,7 +207,8 @@ Ref spread_index(Call& c, const Ref& source_shape) {
 
 void lower_index_add(Call& c) {
   Ref self = c.tensor(0), src = c.cast(c.tensor(3), self.dtype);
-  if (!c.is_none(4) && !c.scalar(4).equals(1)) src = c.emit("Mul", {src, c.constant(c.scalar(4), self.dtype)});
+  if (!c.is_none(4) && !c.scalar(4).equals(1))
+    src = c.emit("Mul", {src, c.constant(c.scalar(4), self.dtype)});
   c.set(c.emit("ScatterElements", {self, spread_index(c, c.shape(src)), src}, scatter_attributes(c, "add")));
 }
 void lower_index_copy(Call& c) {
@@ -217,21 +223,25 @@ void lower_masked_fill_tensor(Call& c) {
 
 void lower_masked_select(Call& c) {
   Ref self = c.tensor(0), mask = c.tensor(1);
-  bool same = c.type(0)->has_sizes() && c.type(1)->has_sizes() && c.type(0)->sizes().size() == c.type(1)->sizes().size();
-  for (size_t d = 0; same && d < c.type(0)->sizes().size(); ++d) same = surely_eq(c.type(0)->sizes()[d], c.type(1)->sizes()[d]);
+  bool same = c.type(0)->has_sizes() && c.type(1)->has_sizes() &&
+              c.type(0)->sizes().size() == c.type(1)->sizes().size();
+  for (size_t d = 0; same && d < c.type(0)->sizes().size(); ++d)
+    same = surely_eq(c.type(0)->sizes()[d], c.type(1)->sizes()[d]);
   if (!same) {
     self = c.emit("Expand", {self, c.shape(mask)});
     mask = c.emit("Expand", {mask, c.shape(self)});
   }
   Ref flat = c.constant(std::vector<int64_t>{-1});
-  c.set(c.emit("Compress", {c.emit("Reshape", {self, flat}), c.emit("Reshape", {mask, flat})}, {Attribute::of("axis", int64_t{0})}));
+  c.set(c.emit("Compress", {c.emit("Reshape", {self, flat}), c.emit("Reshape", {mask, flat})},
+               {Attribute::of("axis", int64_t{0})}));
 }
 
 void lower_one_hot(Call& c) {
   int64_t classes = c.integer(1);
   if (classes < 0) c.refuse("one_hot needs num_classes: the number would depend on the data");
   Ref values = c.constant(from_vector(std::vector<int64_t>{0, 1}, {2}));
-  c.set(c.emit("OneHot", {c.tensor(0), c.constant(Scalar(classes), kLong), values}, {Attribute::of("axis", int64_t{-1})}));
+  c.set(c.emit("OneHot", {c.tensor(0), c.constant(Scalar(classes), kLong), values},
+               {Attribute::of("axis", int64_t{-1})}));
 }
 
 constexpr Lowering table[] = {

@@ -14,7 +14,8 @@ void lower_cat(Call& c) {
     bool legacy_empty = false;
     if (list.is_list()) {
       const ir::Type* t = list.list()[i].type();
-      legacy_empty = t && t->is_tensor() && t->has_sizes() && t->sizes().size() == 1 && t->sizes()[0].maybe_int() == 0;
+      legacy_empty =
+          t && t->is_tensor() && t->has_sizes() && t->sizes().size() == 1 && t->sizes()[0].maybe_int() == 0;
     }
     ++i;
     if (!legacy_empty) parts.push_back(c.dtype() == DType::undefined ? r : c.cast(r, c.dtype()));
@@ -26,7 +27,8 @@ void lower_cat(Call& c) {
 void lower_stack(Call& c) {
   Inputs parts;
   int64_t axis = c.integer(1);
-  for (Ref& r : c.tensors(0)) parts.push_back(c.unsqueeze(c.dtype() == DType::undefined ? r : c.cast(r, c.dtype()), {axis}));
+  for (Ref& r : c.tensors(0))
+    parts.push_back(c.unsqueeze(c.dtype() == DType::undefined ? r : c.cast(r, c.dtype()), {axis}));
   c.set(parts.size() == 1 ? parts[0] : c.emit("Concat", parts, {Attribute::of("axis", axis)}));
 }
 

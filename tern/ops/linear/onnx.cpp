@@ -5,8 +5,8 @@ namespace tern::onnx {
 
 namespace {
 
-// Gemm for matrices of floats, which runtimes fuse best; MatMul otherwise. The weight is transposed by the graph, so that
-// its bytes stay those of the module.
+// Gemm for matrices of floats, which runtimes fuse best; MatMul otherwise. The weight is transposed by the
+// graph, so that its bytes stay those of the module.
 void lower_linear(Call& c) {
   Ref x = c.tensor(0), w = c.tensor(1), b = c.tensor(2);
   int64_t weight_rank = c.rank(1);
@@ -48,8 +48,8 @@ void lower_einsum(Call& c) {
 }
 
 constexpr Lowering table[] = {
-    {"aten::linear", lower_linear},   {"aten::addmm", lower_addmm},   {"aten::baddbmm", lower_baddbmm},
-    {"aten::addmv", lower_baddbmm},   {"aten::einsum", lower_einsum},
+    {"aten::linear", lower_linear}, {"aten::addmm", lower_addmm},   {"aten::baddbmm", lower_baddbmm},
+    {"aten::addmv", lower_baddbmm}, {"aten::einsum", lower_einsum},
 };
 
 }  // namespace

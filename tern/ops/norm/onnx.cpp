@@ -60,8 +60,10 @@ void group_norm(Call& c, const Ref& w, const Ref& b, int64_t groups, double eps)
   Ref x = c.tensor(0);
   int64_t rank = c.rank(0);
   Ref flat = c.emit("Reshape", {x, c.constant(std::vector<int64_t>{0, groups, -1})});
-  Ref ones = c.cast(c.constant(filled(groups, 1)), x.dtype), zeros = c.cast(c.constant(filled(groups, 0)), x.dtype);
-  Ref y = c.emit("InstanceNormalization", {flat, ones, zeros}, {Attribute::of("epsilon", static_cast<float>(eps))});
+  Ref ones = c.cast(c.constant(filled(groups, 1)), x.dtype),
+      zeros = c.cast(c.constant(filled(groups, 0)), x.dtype);
+  Ref y = c.emit("InstanceNormalization", {flat, ones, zeros},
+                 {Attribute::of("epsilon", static_cast<float>(eps))});
   y = c.emit("Reshape", {y, c.shape(x)});
   if (used(c, 1) || used(c, 2)) c.refuse("the statistics of group_norm are used");
   c.set(scaled(c, y, w, b, rank));
@@ -81,7 +83,8 @@ std::pair<Ref, Ref> batch_statistics(Call& c, const Ref& x, int64_t rank) {
   Ref axes = c.constant(all_but_channels(rank));
   Ref mean = c.emit("ReduceMean", {x, axes}, {Attribute::of("keepdims", int64_t{1})});
   Ref centred = c.emit("Sub", {x, mean});
-  Ref var = c.emit("ReduceMean", {c.emit("Mul", {centred, centred}), axes}, {Attribute::of("keepdims", int64_t{1})});
+  Ref var = c.emit("ReduceMean", {c.emit("Mul", {centred, centred}), axes},
+                   {Attribute::of("keepdims", int64_t{1})});
   return {mean, var};
 }
 
@@ -101,7 +104,8 @@ void batch_norm_inference(Call& c, double eps) {
   if (!mean || !var) c.refuse("running statistics are missing");
   if (!w) w = c.cast(c.constant(filled(channels(), 1)), mean.dtype);
   if (!b) b = c.cast(c.constant(filled(channels(), 0)), mean.dtype);
-  c.set(c.emit("BatchNormalization", {x, w, b, mean, var}, {Attribute::of("epsilon", static_cast<float>(eps))}));
+  c.set(c.emit("BatchNormalization", {x, w, b, mean, var},
+               {Attribute::of("epsilon", static_cast<float>(eps))}));
 }
 
 // Outputs: y, save_mean, save_invstd, then the new running statistics where the operator gives them.
@@ -114,9 +118,12 @@ void batch_norm_training(Call& c, bool has_running, double momentum, double eps)
   Ref flat_var = c.squeeze(var, all_but_channels(rank));
   if (used(c, 1)) c.set(flat_mean, 1);
   if (used(c, 2))
-    c.set(c.emit("Reciprocal", {c.emit("Sqrt", {c.emit("Add", {flat_var, c.constant(Scalar(eps), x.dtype)})})}), 2);
+    c.set(
+        c.emit("Reciprocal", {c.emit("Sqrt", {c.emit("Add", {flat_var, c.constant(Scalar(eps), x.dtype)})})}),
+        2);
   if (!has_running || c.node().num_outputs() < 5) return;
-  Ref count = c.cast(c.emit("Div", {c.emit("Size", {x}, {}, DType::int64), c.squeeze(c.size_of(x, 1), {0})}), x.dtype);
+  Ref count = c.cast(c.emit("Div", {c.emit("Size", {x}, {}, DType::int64), c.squeeze(c.size_of(x, 1), {0})}),
+                     x.dtype);
   Ref one = c.constant(Scalar(1), x.dtype);
   Ref unbiased = c.emit("Mul", {flat_var, c.emit("Div", {count, c.emit("Sub", {count, one})})});
   auto moved = [&](const Ref& old, const Ref& now) {
@@ -128,8 +135,10 @@ void batch_norm_training(Call& c, bool has_running, double momentum, double eps)
 }
 
 void lower_batch_norm(Call& c) {  // (input, weight, bias, running_mean, running_var, training, momentum, eps)
-  if (c.flag(5)) batch_norm_training(c, !c.is_none(3), c.number(6), c.number(7));
-  else batch_norm_inference(c, c.number(7));
+  if (c.flag(5))
+    batch_norm_training(c, !c.is_none(3), c.number(6), c.number(7));
+  else
+    batch_norm_inference(c, c.number(7));
 }
 void lower_batch_norm_no_training(Call& c) { batch_norm_inference(c, c.number(6)); }
 void lower_batch_norm_no_stats(Call& c) { batch_norm_training(c, false, 0, c.number(5)); }
@@ -144,19 +153,21 @@ void lower_instance_norm(Call& c) {
   if ((!w || !b) && !channels) c.refuse("the number of channels is not known");
   if (!w) w = c.cast(c.constant(filled(*channels, 1)), x.dtype);
   if (!b) b = c.cast(c.constant(filled(*channels, 0)), x.dtype);
-  c.set(c.emit("InstanceNormalization", {x, w, b}, {Attribute::of("epsilon", static_cast<float>(c.number(7)))}));
+  c.set(c.emit("InstanceNormalization", {x, w, b},
+               {Attribute::of("epsilon", static_cast<float>(c.number(7)))}));
 }
 
 void lower_rms_norm(Call& c) {
   Ref x = c.tensor(0), w = c.tensor(2);
   std::vector<int64_t> axes;
   for (int64_t n = static_cast<int64_t>(c.extents(1).size()); n > 0; --n) axes.push_back(-n);
-  double eps = !c.is_none(3)                   ? c.number(3)
-               : x.dtype == DType::float64     ? 2.220446049250313e-16
-               : x.dtype == DType::float16     ? 0.0009765625
-               : x.dtype == DType::bfloat16    ? 0.0078125
-                                               : 1.1920928955078125e-07;
-  Ref square = c.emit("ReduceMean", {c.emit("Mul", {x, x}), c.constant(axes)}, {Attribute::of("keepdims", int64_t{1})});
+  double eps = !c.is_none(3)                ? c.number(3)
+               : x.dtype == DType::float64  ? 2.220446049250313e-16
+               : x.dtype == DType::float16  ? 0.0009765625
+               : x.dtype == DType::bfloat16 ? 0.0078125
+                                            : 1.1920928955078125e-07;
+  Ref square = c.emit("ReduceMean", {c.emit("Mul", {x, x}), c.constant(axes)},
+                      {Attribute::of("keepdims", int64_t{1})});
   Ref y = c.emit("Div", {x, c.emit("Sqrt", {c.emit("Add", {square, c.constant(Scalar(eps), x.dtype)})})});
   c.set(w ? c.emit("Mul", {y, w}) : y);
 }

@@ -93,7 +93,8 @@ void lower_adaptive(Call& c) {
     divides = divides && size && *size > 0 && wanted[d] > 0 && *size % wanted[d] == 0;
     if (divides) kernel.push_back(*size / wanted[d]);
   }
-  if (Max && c.node().num_outputs() > 1 && c.node().output(1).has_uses()) c.refuse("the indices of adaptive_max_pool are used");
+  if (Max && c.node().num_outputs() > 1 && c.node().output(1).has_uses())
+    c.refuse("the indices of adaptive_max_pool are used");
   if (global) {
     c.set(c.emit(Max ? "ReduceMax" : "ReduceMean", {c.tensor(0), c.constant(spatial_axes(N))},
                  {Attribute::of("keepdims", int64_t{1})}));
@@ -169,8 +170,10 @@ struct ResizeMode {
   const char* nearest = nullptr;
 };
 
-// Sizes where they are given, else the factors: PyTorch then computes coordinates with them, not with the rounded sizes.
-void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> sizes, std::vector<double> factors) {
+// Sizes where they are given, else the factors: PyTorch then computes coordinates with them, not with the
+// rounded sizes.
+void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> sizes,
+            std::vector<double> factors) {
   Attributes at = {Attribute::of("mode", std::string(m.mode)),
                    Attribute::of("coordinate_transformation_mode", std::string(m.transform))};
   if (m.nearest) at.push_back(Attribute::of("nearest_mode", std::string(m.nearest)));
@@ -179,7 +182,8 @@ void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> size
   if (!factors.empty()) {
     std::vector<float> scales = {1, 1};
     for (double f : factors) scales.push_back(static_cast<float>(f));
-    c.set(c.emit("Resize", {x, {}, c.constant(from_vector(scales, {static_cast<int64_t>(scales.size())}))}, std::move(at)));
+    c.set(c.emit("Resize", {x, {}, c.constant(from_vector(scales, {static_cast<int64_t>(scales.size())}))},
+                 std::move(at)));
     return;
   }
   std::vector<Size> all;
@@ -203,12 +207,13 @@ std::vector<double> factors_of(Call& c, size_t i) {
 
 template <size_t N>
 void lower_nearest(Call& c) {  // (input, output_size, scale_factors)
-  resize(c, N, {"nearest", "asymmetric", "floor"}, c.is_none(1) ? std::vector<Size>() : c.extents(1), factors_of(c, 2));
+  resize(c, N, {"nearest", "asymmetric", "floor"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
+         factors_of(c, 2));
 }
 template <size_t N>
 void lower_nearest_exact(Call& c) {
-  resize(c, N, {"nearest", "half_pixel", "round_prefer_ceil"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
-         factors_of(c, 2));
+  resize(c, N, {"nearest", "half_pixel", "round_prefer_ceil"},
+         c.is_none(1) ? std::vector<Size>() : c.extents(1), factors_of(c, 2));
 }
 template <size_t N>
 void lower_nearest_sizes(Call& c) {  // (self, output_size, scales...)
@@ -216,7 +221,8 @@ void lower_nearest_sizes(Call& c) {  // (self, output_size, scales...)
 }
 template <size_t N>
 void lower_linear(Call& c) {  // (input, output_size, align_corners, scale_factors)
-  resize(c, N, {"linear", c.flag(2) ? "align_corners" : "half_pixel"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
+  resize(c, N, {"linear", c.flag(2) ? "align_corners" : "half_pixel"},
+         c.is_none(1) ? std::vector<Size>() : c.extents(1),
          c.flag(2) ? std::vector<double>() : factors_of(c, 3));
 }
 template <size_t N>
@@ -224,7 +230,8 @@ void lower_linear_sizes(Call& c) {  // (self, output_size, align_corners, scales
   resize(c, N, {"linear", c.flag(2) ? "align_corners" : "half_pixel"}, c.extents(1), {});
 }
 void lower_bicubic(Call& c) {
-  resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"}, c.is_none(1) ? std::vector<Size>() : c.extents(1),
+  resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"},
+         c.is_none(1) ? std::vector<Size>() : c.extents(1),
          c.flag(2) ? std::vector<double>() : factors_of(c, 3));
 }
 

@@ -24,7 +24,8 @@ void lower_extreme_dim(Call& c) {  // (self, dim, keepdim) -> values, indices
   }
   int64_t axis = c.integer(1);
   bool keepdim = c.flag(2);
-  c.set(c.emit(Max ? "ReduceMax" : "ReduceMin", {x, c.constant(std::vector<int64_t>{axis})}, keep(keepdim)), 0);
+  c.set(c.emit(Max ? "ReduceMax" : "ReduceMin", {x, c.constant(std::vector<int64_t>{axis})}, keep(keepdim)),
+        0);
   if (c.node().output(1).has_uses()) {
     Attributes at = keep(keepdim);
     at.push_back(Attribute::of("axis", axis));
@@ -87,7 +88,9 @@ Spread variance(Call& c, const Ref& axes, const std::vector<int64_t>& dims, doub
   if (is_static) {
     count = c.constant(Scalar(std::max(known - correction, 0.0)), x.dtype);
   } else {
-    Ref product = c.emit("ReduceProd", {c.emit("Gather", {c.shape(x), c.constant(over)}, {Attribute::of("axis", int64_t{0})})}, keep(false));
+    Ref product = c.emit(
+        "ReduceProd", {c.emit("Gather", {c.shape(x), c.constant(over)}, {Attribute::of("axis", int64_t{0})})},
+        keep(false));
     count = c.emit("Sub", {c.cast(product, x.dtype), c.constant(Scalar(correction), x.dtype)});
   }
   return {keepdim ? mean : c.emit("ReduceMean", {x, axes}, keep(false)), c.emit("Div", {sum, count})};
@@ -105,7 +108,8 @@ void lower_var_correction(Call& c) {  // (self, dim, correction, keepdim)
 }
 template <bool Root, bool Mean>
 void lower_var_dim(Call& c) {  // (self, dim, unbiased, keepdim)
-  give<Root, Mean>(c, variance(c, axes_of(c, 1), c.is_none(1) ? std::vector<int64_t>() : c.ints(1), c.flag(2) ? 1 : 0, c.flag(3)));
+  give<Root, Mean>(c, variance(c, axes_of(c, 1), c.is_none(1) ? std::vector<int64_t>() : c.ints(1),
+                               c.flag(2) ? 1 : 0, c.flag(3)));
 }
 template <bool Root, bool Mean>
 void lower_var(Call& c) {  // (self, unbiased)

@@ -8,7 +8,8 @@ namespace {
 void top(Call& c, const Ref& k, int64_t axis, bool largest, bool sorted, bool values, bool indices) {
   std::vector<Ref> out = c.emit_many("TopK", {c.tensor(0), k},
                                      {Attribute::of("axis", axis), Attribute::of("largest", int64_t{largest}),
-                                      Attribute::of("sorted", int64_t{sorted})}, 2);
+                                      Attribute::of("sorted", int64_t{sorted})},
+                                     2);
   out[1].dtype = DType::int64;
   if (values) c.set(out[0], 0);
   if (indices) c.set(out[1], values ? 1 : 0);
@@ -26,10 +27,13 @@ void sort(Call& c, int64_t axis, bool descending, bool values, bool indices) {
   }
   if (axis < 0) axis += c.rank(0);
   auto n = c.dim(0, axis);
-  top(c, n ? c.constant(std::vector<int64_t>{*n}) : c.size_of(c.tensor(0), axis), axis, descending, true, values, indices);
+  top(c, n ? c.constant(std::vector<int64_t>{*n}) : c.size_of(c.tensor(0), axis), axis, descending, true,
+      values, indices);
 }
-void lower_sort(Call& c) { sort(c, c.integer(1), c.flag(2), true, true); }         // (self, dim, descending)
-void lower_sort_stable(Call& c) { sort(c, c.integer(2), c.flag(3), true, true); }  // (self, stable, dim, descending)
+void lower_sort(Call& c) { sort(c, c.integer(1), c.flag(2), true, true); }  // (self, dim, descending)
+void lower_sort_stable(Call& c) {
+  sort(c, c.integer(2), c.flag(3), true, true);
+}  // (self, stable, dim, descending)
 void lower_argsort(Call& c) { sort(c, c.integer(1), c.flag(2), false, true); }
 
 constexpr Lowering table[] = {

@@ -17,7 +17,8 @@ std::vector<int64_t> identity(int64_t rank) {
 }
 
 Ref slice(Call& c, const Ref& x, int64_t axis, const Size& start, const Size& end, const Size& step = {1}) {
-  return c.emit("Slice", {x, c.as_vector(start), c.as_vector(end), c.constant(std::vector<int64_t>{axis}), c.as_vector(step)});
+  return c.emit("Slice", {x, c.as_vector(start), c.as_vector(end), c.constant(std::vector<int64_t>{axis}),
+                          c.as_vector(step)});
 }
 
 void lower_view(Call& c) { c.set(c.reshape(c.tensor(0), c.extents(1))); }
@@ -33,16 +34,21 @@ void lower_to_result_shape(Call& c) {
 void lower_flatten(Call& c) {
   if (c.result_type()->has_sizes()) return lower_to_result_shape(c);
   int64_t start = c.integer(1), end = c.integer(2);
-  if (start == 1 && end == -1) return c.set(c.emit("Reshape", {c.tensor(0), c.constant(std::vector<int64_t>{0, -1})}));
-  if (start == 0 && end == -1) return c.set(c.emit("Reshape", {c.tensor(0), c.constant(std::vector<int64_t>{-1})}));
+  if (start == 1 && end == -1)
+    return c.set(c.emit("Reshape", {c.tensor(0), c.constant(std::vector<int64_t>{0, -1})}));
+  if (start == 0 && end == -1)
+    return c.set(c.emit("Reshape", {c.tensor(0), c.constant(std::vector<int64_t>{-1})}));
   int64_t rank = c.rank(0);
   start = wrapped(start, rank), end = wrapped(end, rank);
   std::vector<Size> shape;
   for (int64_t d = 0; d < rank; ++d) {
     if (d > start && d <= end) continue;
-    if (d == start) shape.push_back({-1});
-    else if (auto n = c.dim(0, d)) shape.push_back({*n});
-    else shape.push_back({0, c.size_of(c.tensor(0), d)});
+    if (d == start)
+      shape.push_back({-1});
+    else if (auto n = c.dim(0, d))
+      shape.push_back({*n});
+    else
+      shape.push_back({0, c.size_of(c.tensor(0), d)});
   }
   c.set(c.reshape(c.tensor(0), shape));
 }
@@ -75,7 +81,8 @@ void lower_slice(Call& c) {
   Size start = c.is_none(2) ? Size{0} : c.extent(2);
   Size end = c.is_none(3) ? Size{INT64_MAX} : c.extent(3);
   Size step = c.size() > 4 ? c.extent(4) : Size{1};
-  if (start.is_static() && start.value == 0 && end.is_static() && end.value >= INT64_MAX / 2 && step.is_static() && step.value == 1)
+  if (start.is_static() && start.value == 0 && end.is_static() && end.value >= INT64_MAX / 2 &&
+      step.is_static() && step.value == 1)
     return c.set(c.tensor(0));
   c.set(slice(c, c.tensor(0), c.integer(1), start, end, step));
 }
@@ -104,7 +111,8 @@ void drop_ones(Call& c, std::vector<int64_t> candidates) {
     d = wrapped(d, rank);
     if (auto n = c.dim(0, d); n && *n == 1) axes.push_back(d);
     // A dynamic size counts as larger than one, as in the capture.
-    else if (!n && !c.type(0)->has_sizes()) c.refuse("squeeze of a tensor whose sizes are not known");
+    else if (!n && !c.type(0)->has_sizes())
+      c.refuse("squeeze of a tensor whose sizes are not known");
   }
   c.set(axes.empty() ? c.tensor(0) : c.squeeze(c.tensor(0), axes));
 }
@@ -113,14 +121,17 @@ void lower_squeeze_dims(Call& c) { drop_ones(c, c.ints(1)); }
 
 void split(Call& c, const std::vector<Size>& sizes, int64_t axis) {
   if (sizes.size() == 1) return c.set_list({c.tensor(0)});
-  std::vector<Ref> out = c.emit_many("Split", {c.tensor(0), c.join(sizes)}, {Attribute::of("axis", axis)}, sizes.size());
+  std::vector<Ref> out =
+      c.emit_many("Split", {c.tensor(0), c.join(sizes)}, {Attribute::of("axis", axis)}, sizes.size());
   c.set_list(std::move(out));
 }
 void lower_split_with_sizes(Call& c) { split(c, c.extents(1), c.integer(2)); }
 
 int64_t static_dim(Call& c, int64_t axis, const char* what) {
   auto n = c.dim(0, axis);
-  if (!n) c.refuse(std::string(what) + " along a dimension whose size is not static has an unknown number of results");
+  if (!n)
+    c.refuse(std::string(what) +
+             " along a dimension whose size is not static has an unknown number of results");
   return *n;
 }
 
@@ -143,16 +154,19 @@ void lower_unbind(Call& c) {
   int64_t axis = c.integer(1), n = static_dim(c, axis, "unbind");
   std::vector<Ref> out;
   for (int64_t i = 0; i < n; ++i)
-    out.push_back(c.emit("Gather", {c.tensor(0), c.constant(Scalar(i), kLong)}, {Attribute::of("axis", axis)}));
+    out.push_back(
+        c.emit("Gather", {c.tensor(0), c.constant(Scalar(i), kLong)}, {Attribute::of("axis", axis)}));
   c.set_list(std::move(out));
 }
 
 // Elements of the flattened input, by a table of positions.
-void take_positions(Call& c, const Ref& x, const std::vector<int64_t>& positions, std::vector<int64_t> sizes) {
+void take_positions(Call& c, const Ref& x, const std::vector<int64_t>& positions,
+                    std::vector<int64_t> sizes) {
   Ref flat = c.emit("Reshape", {x, c.constant(std::vector<int64_t>{-1})});
   Dims dims;
   for (int64_t s : sizes) dims.push_back(s);
-  c.set(c.emit("Gather", {flat, c.constant(from_vector(positions, dims))}, {Attribute::of("axis", int64_t{0})}));
+  c.set(c.emit("Gather", {flat, c.constant(from_vector(positions, dims))},
+               {Attribute::of("axis", int64_t{0})}));
 }
 
 void lower_as_strided(Call& c) {
@@ -160,7 +174,8 @@ void lower_as_strided(Call& c) {
   int64_t offset = c.is_none(3) ? 0 : c.integer(3), count = 1, available = 1;
   for (int64_t d = 0, n = c.rank(0); d < n; ++d) available *= static_dim(c, d, "as_strided");
   for (int64_t s : size) count *= s;
-  if (count > (1 << 24)) c.refuse("as_strided with so many elements cannot be expressed; use reshape, permute or slice");
+  if (count > (1 << 24))
+    c.refuse("as_strided with so many elements cannot be expressed; use reshape, permute or slice");
   std::vector<int64_t> positions(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i, at = offset;
@@ -182,7 +197,8 @@ void lower_unfold(Call& c) {
   std::vector<int64_t> positions;
   for (int64_t w = 0; w < windows; ++w)
     for (int64_t k = 0; k < size; ++k) positions.push_back(w * step + k);
-  Ref y = c.emit("Gather", {c.tensor(0), c.constant(from_vector(positions, {windows, size}))}, {Attribute::of("axis", axis)});
+  Ref y = c.emit("Gather", {c.tensor(0), c.constant(from_vector(positions, {windows, size}))},
+                 {Attribute::of("axis", axis)});
   std::vector<int64_t> perm;
   for (int64_t d = 0; d <= rank; ++d)
     if (d != axis + 1) perm.push_back(d);
@@ -191,7 +207,8 @@ void lower_unfold(Call& c) {
 }
 
 void lower_diagonal(Call& c) {
-  int64_t rank = c.rank(0), offset = c.integer(1), a = wrapped(c.integer(2), rank), b = wrapped(c.integer(3), rank);
+  int64_t rank = c.rank(0), offset = c.integer(1), a = wrapped(c.integer(2), rank),
+          b = wrapped(c.integer(3), rank);
   int64_t rows = static_dim(c, a, "diagonal"), columns = static_dim(c, b, "diagonal");
   std::vector<int64_t> perm;
   std::vector<Size> shape;
@@ -204,7 +221,8 @@ void lower_diagonal(Call& c) {
   perm.push_back(a), perm.push_back(b);
   shape.push_back({rows * columns});
   std::vector<int64_t> positions;
-  for (int64_t r = std::max<int64_t>(0, -offset), k = std::max<int64_t>(0, offset); r < rows && k < columns; ++r, ++k)
+  for (int64_t r = std::max<int64_t>(0, -offset), k = std::max<int64_t>(0, offset); r < rows && k < columns;
+       ++r, ++k)
     positions.push_back(r * columns + k);
   Ref flat = c.reshape(c.transpose(c.tensor(0), perm), shape);
   c.set(c.emit("Gather", {flat, c.constant(positions)}, {Attribute::of("axis", int64_t{-1})}));
@@ -224,7 +242,8 @@ void lower_flip(Call& c) {
   std::vector<int64_t> dims = c.ints(1);
   if (dims.empty()) return c.set(c.tensor(0));
   std::vector<int64_t> starts(dims.size(), -1), ends(dims.size(), INT64_MIN), steps(dims.size(), -1);
-  c.set(c.emit("Slice", {c.tensor(0), c.constant(starts), c.constant(ends), c.constant(dims), c.constant(steps)}));
+  c.set(c.emit("Slice",
+               {c.tensor(0), c.constant(starts), c.constant(ends), c.constant(dims), c.constant(steps)}));
 }
 
 void lower_roll(Call& c) {
@@ -248,7 +267,8 @@ void lower_roll(Call& c) {
 }
 
 // Parts of `self` around `src`.
-Ref replaced(Call& c, const Ref& self, const Ref& src, int64_t axis, const Size& start, const Size& end, int64_t n) {
+Ref replaced(Call& c, const Ref& self, const Ref& src, int64_t axis, const Size& start, const Size& end,
+             int64_t n) {
   Inputs parts;
   if (!(start.is_static() && start.value == 0)) parts.push_back(slice(c, self, axis, {0}, start));
   parts.push_back(src);
@@ -276,7 +296,8 @@ void lower_slice_scatter(Call& c) {
 }
 
 void lower_select_scatter(Call& c) {
-  int64_t axis = wrapped(c.integer(2), c.rank(0)), n = static_dim(c, axis, "select_scatter"), index = c.integer(3);
+  int64_t axis = wrapped(c.integer(2), c.rank(0)), n = static_dim(c, axis, "select_scatter"),
+          index = c.integer(3);
   if (index < 0) index += n;
   Ref self = c.tensor(0), src = c.unsqueeze(c.cast(c.tensor(1), self.dtype), {axis});
   c.set(replaced(c, self, src, axis, {index}, {index + 1}, n));
