@@ -1,5 +1,5 @@
-// The demo: three networks are defined and trained in C++, captured, saved in three formats, loaded again and run on every
-// engine; the table at the end says how far the numbers are from the network itself.
+// The demo: three networks are defined and trained in C++, captured, saved in three formats, loaded again and
+// run on every engine; the table at the end says how far the numbers are from the network itself.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -35,7 +35,8 @@ double best_milliseconds(F&& f) {
   for (int i = 0; i < 20; ++i) {
     auto start = std::chrono::steady_clock::now();
     f();
-    best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(
+        best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
   return best;
 }
@@ -75,7 +76,8 @@ void travel(const std::string& name, Net& net, const std::tuple<Inputs...>& inpu
 
 void show_training(const char* name, const std::vector<double>& losses) {
   std::printf("%s: %zu steps of training, loss", name, losses.size());
-  for (size_t i = 0; i < losses.size(); i += std::max<size_t>(losses.size() / 5, 1)) std::printf(" %.4f", losses[i]);
+  for (size_t i = 0; i < losses.size(); i += std::max<size_t>(losses.size() / 5, 1))
+    std::printf(" %.4f", losses[i]);
   std::printf(" -> %.4f\n", losses.back());
   if (!(losses.back() < losses.front())) fail(std::string(name) + ": the loss did not fall");
 }
@@ -111,14 +113,16 @@ int main(int argc, char** argv) {
       travel("transformer", net, std::tuple(x, padding), {{"x", x}, {"padding", padding}},
              {{"x", {{0, batch}, {1, length}}}, {"padding", {{0, batch}, {1, length}}}}, folder, rows);
     }
-    std::printf("\n%-12s %-6s %-12s %14s %10s %10s\n", "model", "format", "engine", "largest diff", "ms", "bytes");
+    std::printf("\n%-12s %-6s %-12s %14s %10s %10s\n", "model", "format", "engine", "largest diff", "ms",
+                "bytes");
     bool good = true;
     for (const Row& r : rows) {
-      std::printf("%-12s %-6s %-12s %14.3g %10.4f %10ld\n", r.model.c_str(), r.format.c_str(), r.engine.c_str(), r.difference,
-                  r.milliseconds, r.bytes);
+      std::printf("%-12s %-6s %-12s %14.3g %10.4f %10ld\n", r.model.c_str(), r.format.c_str(),
+                  r.engine.c_str(), r.difference, r.milliseconds, r.bytes);
       good &= r.difference < 1e-4;
     }
-    std::printf("\n%s\n", good ? "demo: every format on every engine gives the network's numbers" : "demo: numbers differ");
+    std::printf("\n%s\n", good ? "demo: every format on every engine gives the network's numbers"
+                               : "demo: numbers differ");
     return good ? 0 : 1;
   } catch (const tern::Error& e) {
     std::fprintf(stderr, "demo: %s\n", e.what());

@@ -1,4 +1,5 @@
-// Gradients: backward through recorded history, gradients of chosen inputs, hooks, and functions with a backward of their own.
+// Gradients: backward through recorded history, gradients of chosen inputs, hooks, and functions with a
+// backward of their own.
 #pragma once
 #include <vector>
 
@@ -14,10 +15,11 @@ void backward(Span<const Tensor> outputs, Span<const Tensor> gradients = {}, boo
 struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;  // the gradients have history themselves: for second derivatives
-  bool allow_unused = false;  // an input that the outputs do not depend on gives an undefined tensor instead of an error
+  bool allow_unused =
+      false;  // an input that the outputs do not depend on gives an undefined tensor instead of an error
 };
-std::vector<Tensor> grad(Span<const Tensor> outputs, Span<const Tensor> inputs, Span<const Tensor> gradients = {},
-                         GradOptions options = {});
+std::vector<Tensor> grad(Span<const Tensor> outputs, Span<const Tensor> inputs,
+                         Span<const Tensor> gradients = {}, GradOptions options = {});
 
 // A hook sees the gradient of a tensor and may replace it (an undefined result keeps it).
 using Hook = tern::Function<Tensor(const Tensor& grad)>;
@@ -31,8 +33,9 @@ std::string grad_fn_name(const Tensor& t);
 
 // A function with a backward of its own:
 //   struct Cube : Function<Cube> {
-//     static std::vector<Tensor> forward(Context& c, Span<const Tensor> x) { c.save({x[0]}); return {x[0] * x[0] * x[0]}; }
-//     static std::vector<Tensor> backward(Context& c, Span<const Tensor> g) { return {g[0] * 3 * c.saved(0) * c.saved(0)}; }
+//     static std::vector<Tensor> forward(Context& c, Span<const Tensor> x) { c.save({x[0]}); return {x[0] *
+//     x[0] * x[0]}; } static std::vector<Tensor> backward(Context& c, Span<const Tensor> g) { return {g[0] *
+//     3 * c.saved(0) * c.saved(0)}; }
 //   };
 //   Tensor y = Cube::apply({x})[0];
 struct SavedTensor;
@@ -46,9 +49,9 @@ class Context {
   void mark_non_differentiable(const Tensor& output) { non_differentiable.push_back(output); }
   void mark_dirty(const Tensor& input) { dirty.push_back(input); }
   bool needs_input_grad(size_t i) const { return needs[i]; }
-  std::vector<Value> values;         // anything else backward wants
-  std::vector<bool> needs;           // which inputs require a gradient
-  bool materialize_grads = true;     // undefined gradients arrive as zeros
+  std::vector<Value> values;      // anything else backward wants
+  std::vector<bool> needs;        // which inputs require a gradient
+  bool materialize_grads = true;  // undefined gradients arrive as zeros
   std::vector<Tensor> non_differentiable, dirty;
 
  private:

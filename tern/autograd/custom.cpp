@@ -21,7 +21,8 @@ struct CustomNode : GradNode, std::enable_shared_from_this<CustomNode> {
     context.node_ = this;
     std::vector<Tensor> result = backward(context, given);
     if (result.size() != edges.size())
-      failf("function {} returned an incorrect number of gradients (expected {}, got {})", name(), edges.size(), result.size());
+      failf("function {} returned an incorrect number of gradients (expected {}, got {})", name(),
+            edges.size(), result.size());
     return result;
   }
   std::string name() const override { return label + "Backward"; }
@@ -83,7 +84,8 @@ std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> input
       node->result_shapes.push_back(t.defined() ? shape_of(t) : Shape());
       if (!t.defined()) continue;
       // An input that is returned as it is becomes a new tensor, so that the input keeps its own history.
-      bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& in) { return in.is_same(t); });
+      bool is_input =
+          std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& in) { return in.is_same(t); });
       if (is_input && !is_one_of(context.dirty, t)) t = t.shallow_copy();
       if (!is_one_of(context.non_differentiable, t) && (t.is_floating_point() || t.is_complex()))
         set_history(t, node, static_cast<uint32_t>(i));

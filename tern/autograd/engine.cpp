@@ -1,4 +1,5 @@
-// The engine: runs recorded nodes from the outputs back, latest first, each when all its gradients have arrived.
+// The engine: runs recorded nodes from the outputs back, latest first, each when all its gradients have
+// arrived.
 #include <algorithm>
 #include <queue>
 #include <unordered_map>
@@ -13,8 +14,8 @@ namespace tern::autograd {
 namespace {
 
 struct Task {
-  std::unordered_map<GradNode*, int> waiting;                 // gradients still to come
-  std::unordered_map<GradNode*, std::vector<Tensor>> buffers; // what has come
+  std::unordered_map<GradNode*, int> waiting;                  // gradients still to come
+  std::unordered_map<GradNode*, std::vector<Tensor>> buffers;  // what has come
   std::unordered_map<GradNode*, std::shared_ptr<GradNode>> nodes;
 };
 
@@ -73,7 +74,8 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
   if (wanted) {
     needed = needed_for(task, *wanted);
     captured.resize(wanted->size());
-    for (size_t i = 0; i < wanted->size(); ++i) captures[(*wanted)[i].node.get()].push_back({(*wanted)[i].input, i});
+    for (size_t i = 0; i < wanted->size(); ++i)
+      captures[(*wanted)[i].node.get()].push_back({(*wanted)[i].input, i});
   }
 
   auto later = [](GradNode* a, GradNode* b) { return a->sequence < b->sequence; };
@@ -95,7 +97,8 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
         if (grads[r].defined())
           if (Tensor replaced = hook(grads[r]); replaced.defined()) grads[r] = replaced;
     for (auto& [output, target] : node->retained)
-      if (target && grads[output].defined()) target->grad = create_graph ? grads[output] : grads[output].detach();
+      if (target && grads[output].defined())
+        target->grad = create_graph ? grads[output] : grads[output].detach();
     if (auto it = captures.find(node); it != captures.end())
       for (auto [input, slot] : it->second) captured[slot] = grads[input];
 
@@ -111,7 +114,8 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
       results = node->apply(grads);
       grads.clear();
       if (results.size() > node->edges.size() &&
-          std::any_of(results.begin() + node->edges.size(), results.end(), [](const Tensor& t) { return t.defined(); }))
+          std::any_of(results.begin() + node->edges.size(), results.end(),
+                      [](const Tensor& t) { return t.defined(); }))
         failf("function {} returned an incorrect number of gradients (expected {}, got {})", node->name(),
               node->edges.size(), results.size());
       if (!retain_graph) node->release();
@@ -127,15 +131,14 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
 }
 
 // What backward starts from.
-void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor> gradients, bool create_graph,
-            std::vector<Edge>& roots, std::vector<Tensor>& grads) {
+void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor> gradients,
+            bool create_graph, std::vector<Edge>& roots, std::vector<Tensor>& grads) {
   if (!gradients.empty() && gradients.size() != outputs.size())
     failf("{}: got {} tensors and {} gradients", what, outputs.size(), gradients.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& t = outputs[i];
     Edge edge = grad_edge(t);
-    if (!edge.node)
-      failf("element {} of tensors does not require grad and does not have a grad_fn", i);
+    if (!edge.node) failf("element {} of tensors does not require grad and does not have a grad_fn", i);
     Tensor g = i < gradients.size() ? gradients[i] : Tensor();
     if (!g.defined()) {
       if (!(t.numel() == 1)) fail("grad can be implicitly created only for scalar outputs");
@@ -143,8 +146,10 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
       g = tern::ones_like(t.detach());
     } else if (g.dim() != t.dim() || !std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(),
                                                  [](SymInt a, SymInt b) { return surely_eq(a, b); })) {
-      failf("Mismatch in shape: grad_output[{}] has a shape of torch.Size({}) and output[{}] has a shape of torch.Size({}).",
-            i, str(g.sizes()), i, str(t.sizes()));
+      failf(
+          "Mismatch in shape: grad_output[{}] has a shape of torch.Size({}) and output[{}] has a shape of "
+          "torch.Size({}).",
+          i, str(g.sizes()), i, str(t.sizes()));
     }
     roots.push_back(edge);
     grads.push_back(g);
@@ -153,7 +158,8 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
 
 }  // namespace
 
-void backward(Span<const Tensor> outputs, Span<const Tensor> gradients, bool retain_graph, bool create_graph) {
+void backward(Span<const Tensor> outputs, Span<const Tensor> gradients, bool retain_graph,
+              bool create_graph) {
   std::vector<Edge> roots;
   std::vector<Tensor> grads;
   starts("backward", outputs, gradients, create_graph, roots, grads);
@@ -174,8 +180,10 @@ std::vector<Tensor> grad(Span<const Tensor> outputs, Span<const Tensor> inputs, 
       execute(roots, grads, &wanted, options.retain_graph || options.create_graph, options.create_graph);
   for (size_t i = 0; i < result.size(); ++i)
     if (!result[i].defined() && !options.allow_unused)
-      fail("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
-           "is the desired behavior.");
+      fail(
+          "One of the differentiated Tensors appears to not have been used in the graph. Set "
+          "allow_unused=True if this "
+          "is the desired behavior.");
   return result;
 }
 

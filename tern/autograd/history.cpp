@@ -108,18 +108,26 @@ SavedTensor::SavedTensor(const Tensor& t, bool output_of_node) {
 Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
   if (!present) return {};
   if (!data.defined())
-    fail("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-         "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-         "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
-         "saved tensors after calling backward.");
+    fail(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+        "autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
+        "access "
+        "saved tensors after calling backward.");
   if (data.version() != version) {
     std::string producer_name = is_output && self ? self->name() : grad_fn_name(data);
-    failf("one of the variables needed for gradient computation has been modified by an inplace operation: [torch.{}Tensor "
-          "{}]{}, is at version {}; expected version {} instead. Hint: the backtrace further above shows the operation that "
-          "failed to compute its gradient. The variable in question was changed in there or anywhere later. Good luck!",
-          script_name(data.dtype()), str(data.sizes()),
-          producer_name.empty() ? "" : fmt::format(", which is output {} of {}", output, producer_name), data.version(),
-          version);
+    failf(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        "[torch.{}Tensor "
+        "{}]{}, is at version {}; expected version {} instead. Hint: the backtrace further above shows the "
+        "operation that "
+        "failed to compute its gradient. The variable in question was changed in there or anywhere later. "
+        "Good luck!",
+        script_name(data.dtype()), str(data.sizes()),
+        producer_name.empty() ? "" : fmt::format(", which is output {} of {}", output, producer_name),
+        data.version(), version);
   }
   if (!is_output || !self) return data;
   Tensor t = data.shallow_copy();
@@ -190,7 +198,8 @@ Tensor fit_gradient(Tensor grad, const Shape& wanted) {
   for (int64_t d = 0; same && d < grad.dim(); ++d) same = surely_eq(grad.sizes()[d], wanted.sizes[d]);
   if (!same) {
     if (grad.dim() < static_cast<int64_t>(wanted.sizes.size()))
-      failf("a backward gave a gradient of shape {} where {} is needed", str(grad.sizes()), str(wanted.sizes));
+      failf("a backward gave a gradient of shape {} where {} is needed", str(grad.sizes()),
+            str(wanted.sizes));
     grad = sum_to(grad, wanted.sizes);
   }
   if (grad.dtype() != wanted.dtype) {
@@ -211,17 +220,23 @@ std::string grad_fn_name(const Tensor& t) {
 // ---- Tensor's gradient methods ----
 
 bool Tensor::requires_grad_through_base() const { return autograd::needs_grad(*this); }
-bool Tensor::is_leaf() const { return !requires_grad() || !(autograd::grad_edge(*this), body_->autograd->node); }
+bool Tensor::is_leaf() const {
+  return !requires_grad() || !(autograd::grad_edge(*this), body_->autograd->node);
+}
 
 const Tensor& Tensor::requires_grad_(bool on) const {
   if (on && !is_floating_point() && !is_complex())
     fail("only Tensors of floating point dtype can require gradients");
   if (!on && !is_leaf())
-    fail("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-         "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+    fail(
+        "you can only change requires_grad flags of leaf variables. If you want to use a computed variable "
+        "in a "
+        "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
   body_->requires_grad = on;
-  if (on) body_->rungs |= rung_autograd;
-  else body_->rungs &= ~rung_autograd;
+  if (on)
+    body_->rungs |= rung_autograd;
+  else
+    body_->rungs &= ~rung_autograd;
   return *this;
 }
 
@@ -230,8 +245,8 @@ Tensor Tensor::grad() const { return body_->autograd ? body_->autograd->grad : T
 void Tensor::set_grad(const Tensor& g) const {
   if (!g.defined() && !body_->autograd) return;
   if (g.defined() && (g.dim() != dim() || g.dtype() != dtype()))
-    failf("set_grad: the gradient {} of {} does not fit the tensor {} of {}", tern::str(g.sizes()), name(g.dtype()),
-          tern::str(sizes()), name(dtype()));
+    failf("set_grad: the gradient {} of {} does not fit the tensor {} of {}", tern::str(g.sizes()),
+          name(g.dtype()), tern::str(sizes()), name(dtype()));
   autograd_meta(*this).grad = g;
 }
 
@@ -246,8 +261,8 @@ void Tensor::retain_grad() const {
 
 void Tensor::backward() const { backward(Tensor()); }
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
-  autograd::backward(Span<const Tensor>(this, 1), Span<const Tensor>(&gradient, 1), retain_graph || create_graph,
-                     create_graph);
+  autograd::backward(Span<const Tensor>(this, 1), Span<const Tensor>(&gradient, 1),
+                     retain_graph || create_graph, create_graph);
 }
 
 Tensor GradContext::grad(int i) const {

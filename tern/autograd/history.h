@@ -16,11 +16,12 @@ struct Edge {
 };
 
 struct GradNode {
-  std::vector<Edge> edges;          // one per input that may need a gradient
-  std::vector<Shape> result_shapes; // of what this node made: gradients that arrive are brought to these
-  uint64_t sequence = 0;            // later nodes run first
+  std::vector<Edge> edges;           // one per input that may need a gradient
+  std::vector<Shape> result_shapes;  // of what this node made: gradients that arrive are brought to these
+  uint64_t sequence = 0;             // later nodes run first
   std::vector<std::vector<std::pair<int, Hook>>> hooks;  // by result
-  std::vector<std::pair<uint32_t, AutogradMeta*>> retained;  // results whose tensor keeps its gradient, while it lives
+  std::vector<std::pair<uint32_t, AutogradMeta*>>
+      retained;  // results whose tensor keeps its gradient, while it lives
 
   GradNode();
   virtual ~GradNode();
@@ -32,7 +33,8 @@ struct GradNode {
 // A tensor kept for backward; reading it checks that nobody wrote to it since.
 struct SavedTensor {
   Tensor data;
-  std::weak_ptr<GradNode> producer;  // of an output of the node itself: kept weakly, or it would never be freed
+  std::weak_ptr<GradNode>
+      producer;  // of an output of the node itself: kept weakly, or it would never be freed
   uint32_t output = 0;
   uint32_t version = 0;
   bool is_output = false;
@@ -52,11 +54,11 @@ Tensor fit_gradient(Tensor grad, const Shape& wanted);  // sums what broadcastin
 }  // namespace autograd
 
 struct AutogradMeta {
-  std::shared_ptr<autograd::GradNode> node;       // null for a leaf
+  std::shared_ptr<autograd::GradNode> node;  // null for a leaf
   uint32_t output = 0;
   std::weak_ptr<autograd::GradNode> accumulator;  // of a leaf
   Tensor grad;
-  uint32_t version = 0;   // of a view: the storage's version that `node` speaks of
+  uint32_t version = 0;  // of a view: the storage's version that `node` speaks of
   bool retains_grad = false;
   std::vector<std::pair<int, autograd::Hook>> hooks;  // of a leaf
   std::vector<std::pair<int, tern::Function<void(const Tensor&)>>> post_hooks;

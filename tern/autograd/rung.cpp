@@ -36,8 +36,8 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
   const Op* op;
   std::vector<SavedArg> args;
   std::vector<SavedTensor> results;
-  std::vector<int> edge_arg;    // which argument an edge is of
-  std::vector<int> edge_item;   // which entry of a list argument; -1 for a single tensor
+  std::vector<int> edge_arg;   // which argument an edge is of
+  std::vector<int> edge_item;  // which entry of a list argument; -1 for a single tensor
   uint64_t wanted = 0;
 
   void save(const Op& the_op, const Arg* a, uint64_t whole, uint64_t meta) {
@@ -49,7 +49,8 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
       s.kind = a[i].kind;
       switch (a[i].kind) {
         case ArgKind::tensor:
-          if (!a[i].tensor_ptr->defined()) s.kind = ArgKind::none;
+          if (!a[i].tensor_ptr->defined())
+            s.kind = ArgKind::none;
           else if (keep) {
             // An in-place operator is about to overwrite its first argument.
             bool overwritten = i == 0 && the_op.is(op_inplace);
@@ -59,7 +60,8 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
             } else {
               s.tensor = SavedTensor(*a[i].tensor_ptr);
             }
-          } else if (keep_meta) s.tensor = SavedTensor(without_data(*a[i].tensor_ptr));
+          } else if (keep_meta)
+            s.tensor = SavedTensor(without_data(*a[i].tensor_ptr));
           break;
         case ArgKind::tensors:
           if (keep)
@@ -67,8 +69,12 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
           else if (keep_meta)
             for (const Tensor& t : a[i].tensors()) s.tensors.emplace_back(t.defined() ? without_data(t) : t);
           break;
-        case ArgKind::ints: s.ints = Dims(a[i].syms()); break;
-        case ArgKind::floats: s.floats = a[i].floats().vec(); break;
+        case ArgKind::ints:
+          s.ints = Dims(a[i].syms());
+          break;
+        case ArgKind::floats:
+          s.floats = a[i].floats().vec();
+          break;
         case ArgKind::scalars:
           if (a[i].count == 0) {
             s.kind = ArgKind::complex_;
@@ -82,10 +88,16 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
           std::copy_n(a[i].bools_ptr, a[i].count, s.bools.get());
           s.value = Value(static_cast<int64_t>(a[i].count));
           break;
-        case ArgKind::complex_: s.number = *a[i].complex_ptr; break;
-        case ArgKind::generator: s.kind = ArgKind::none; break;
-        case ArgKind::none: break;
-        default: s.value = a[i].to_value();
+        case ArgKind::complex_:
+          s.number = *a[i].complex_ptr;
+          break;
+        case ArgKind::generator:
+          s.kind = ArgKind::none;
+          break;
+        case ArgKind::none:
+          break;
+        default:
+          s.value = a[i].to_value();
       }
     }
   }
@@ -99,18 +111,30 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
         s.tensor_list.clear();
         for (const SavedTensor& t : s.tensors) s.tensor_list.push_back(t.unpack(nullptr));
         return Arg(Span<const Tensor>(s.tensor_list));
-      case ArgKind::ints: return Arg(Span<const SymInt>(s.ints));
-      case ArgKind::floats: return Arg(Span<const double>(s.floats));
-      case ArgKind::scalars: return Arg(Span<const Scalar>(s.scalars));
-      case ArgKind::bools: return Arg(Span<const bool>(s.bools.get(), static_cast<size_t>(s.value.to_int())));
-      case ArgKind::complex_: return Arg(s.number);
-      case ArgKind::int_: return Arg(s.value.sym());
-      case ArgKind::float_: return Arg(s.value.to_double());
-      case ArgKind::bool_: return Arg(s.value.to_bool());
-      case ArgKind::string: return Arg(std::string_view(s.value.string()));
-      case ArgKind::device: return Arg(s.value.device());
-      case ArgKind::value: return Arg(&s.value);
-      default: return Arg();
+      case ArgKind::ints:
+        return Arg(Span<const SymInt>(s.ints));
+      case ArgKind::floats:
+        return Arg(Span<const double>(s.floats));
+      case ArgKind::scalars:
+        return Arg(Span<const Scalar>(s.scalars));
+      case ArgKind::bools:
+        return Arg(Span<const bool>(s.bools.get(), static_cast<size_t>(s.value.to_int())));
+      case ArgKind::complex_:
+        return Arg(s.number);
+      case ArgKind::int_:
+        return Arg(s.value.sym());
+      case ArgKind::float_:
+        return Arg(s.value.to_double());
+      case ArgKind::bool_:
+        return Arg(s.value.to_bool());
+      case ArgKind::string:
+        return Arg(std::string_view(s.value.string()));
+      case ArgKind::device:
+        return Arg(s.value.device());
+      case ArgKind::value:
+        return Arg(&s.value);
+      default:
+        return Arg();
     }
   }
 
@@ -132,8 +156,10 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
     for (size_t e = 0; e < edges.size(); ++e) {
       Value& g = gradients[edge_arg[e]];
       if (g.is_none()) continue;
-      if (edge_item[e] < 0) flat[e] = g.tensor();
-      else if (g.is_list()) flat[e] = g.items()[edge_item[e]].tensor();
+      if (edge_item[e] < 0)
+        flat[e] = g.tensor();
+      else if (g.is_list())
+        flat[e] = g.items()[edge_item[e]].tensor();
     }
     return flat;
   }
@@ -171,8 +197,8 @@ struct NotDifferentiable : GradNode {
   std::string name() const override { return "NotImplemented"; }
 };
 
-// The history of a base after an in-place change of one of its views: the gradient outside the view passes through,
-// inside it goes through the operator's own backward.
+// The history of a base after an in-place change of one of its views: the gradient outside the view passes
+// through, inside it goes through the operator's own backward.
 struct CopySlices : GradNode {
   std::shared_ptr<GradNode> inner;
   Shape base;
@@ -188,7 +214,8 @@ struct CopySlices : GradNode {
                                                             : zeros_like(slice);
     std::vector<Tensor> result = std::move(inside);
     result.resize(edges.size());
-    result[0] = as_strided_scatter(whole.is_contiguous() ? whole : whole.contiguous(), through, sizes, strides, offset);
+    result[0] = as_strided_scatter(whole.is_contiguous() ? whole : whole.contiguous(), through, sizes,
+                                   strides, offset);
     return result;
   }
   std::string name() const override { return "CopySlices"; }
@@ -285,7 +312,8 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
     auto missing = std::make_shared<NotDifferentiable>();
     missing->op_name = op.qualified();
     for (int i = 0; i < op.arity; ++i)
-      if (wanted >> i & 1 && args[i].kind == ArgKind::tensor) missing->edges.push_back(grad_edge(*args[i].tensor_ptr));
+      if (wanted >> i & 1 && args[i].kind == ArgKind::tensor)
+        missing->edges.push_back(grad_edge(*args[i].tensor_ptr));
     node = missing;
   } else if (wanted & op.differentiable) {
     auto fresh = std::make_shared<OpNode>();
@@ -301,10 +329,12 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
   // The tensors among the results, lists included, are the node's outputs in order.
   std::vector<Tensor> outputs;
   for (int r = 0; r < op.results; ++r) {
-    if (results[r].is_tensor()) outputs.push_back(results[r].tensor());
+    if (results[r].is_tensor())
+      outputs.push_back(results[r].tensor());
     else if (results[r].is_list())
       for (const Value& v : results[r].items()) outputs.push_back(v.is_tensor() ? v.tensor() : Tensor());
-    else outputs.push_back(Tensor());
+    else
+      outputs.push_back(Tensor());
   }
   for (const Tensor& t : outputs) node->result_shapes.push_back(t.defined() ? shape_of(t) : Shape());
   if (mutates) {

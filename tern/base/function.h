@@ -15,8 +15,8 @@ class Function<R(A...)> {
   Function() = default;
   Function(std::nullptr_t) {}
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, Function> && std::is_invocable_r_v<R, F&, A...>)
-  Function(F f)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Function> && std::is_invocable_r_v<R, F&, A...>)
+      Function(F f)
       : state_(std::make_shared<F>(std::move(f))), invoke_([](void* state, A... args) -> R {
           return (*static_cast<F*>(state))(std::forward<A>(args)...);
         }) {}

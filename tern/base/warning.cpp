@@ -12,7 +12,8 @@ void warn(std::string_view category, std::string text) {
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(category.size()), category.data(), text.c_str());
 }
 
-OnWarning::OnWarning(Function<void(const Warning&)> listener) : listener_(std::move(listener)), below_(listening) {
+OnWarning::OnWarning(Function<void(const Warning&)> listener)
+    : listener_(std::move(listener)), below_(listening) {
   listening = this;
 }
 OnWarning::~OnWarning() { listening = below_; }

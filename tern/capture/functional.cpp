@@ -15,7 +15,8 @@ struct Unwrapped {
 
   Unwrapped(Functional& f, const Op& op, const Arg* from) : args(from, from + op.arity) {
     for (Arg& a : args) {
-      if (a.kind == ArgKind::tensor && a.tensor_ptr->defined()) a = Arg(tensors.emplace_back(f.unwrap(*a.tensor_ptr)));
+      if (a.kind == ArgKind::tensor && a.tensor_ptr->defined())
+        a = Arg(tensors.emplace_back(f.unwrap(*a.tensor_ptr)));
       if (a.kind == ArgKind::tensors) {
         std::vector<Tensor>& list = lists.emplace_back();
         for (const Tensor& t : a.tensors()) list.push_back(t.defined() ? f.unwrap(t) : t);
@@ -33,8 +34,10 @@ const Op& functional_form(const Op& op) {
     name.pop_back();
     if (const Op* found = find_op(Symbol(name), op.schema().overload)) return *found;
   }
-  failf(ErrorKind::not_supported, "{}: it mutates its input and has no functional form, so it cannot be exported; define one "
-        "named {}", op.qualified(), name);
+  failf(ErrorKind::not_supported,
+        "{}: it mutates its input and has no functional form, so it cannot be exported; define one "
+        "named {}",
+        op.qualified(), name);
 }
 
 void attach(const Tensor& outer, AliasView view) {
@@ -130,7 +133,8 @@ void Functional::write(const Tensor& outer, Tensor value) {
   for (size_t i = view.chain.size(); i-- > 0;) {
     const ViewStep& step = view.chain[i];
     if (!step.op->inverse)
-      failf(ErrorKind::not_supported, "{}: a write through this view cannot be made functional", step.op->qualified());
+      failf(ErrorKind::not_supported, "{}: a write through this view cannot be made functional",
+            step.op->qualified());
     std::vector<Value> all{Value(parents[i])};
     all.insert(all.end(), step.args.begin(), step.args.end());
     Bound bound(*step.op, all);
@@ -185,8 +189,10 @@ void Functional::call(const Op& op, const Arg* args, Value* results) {
       if (is_wrapped(target)) {
         write(target, made[r].tensor());
       } else {
-        failf("{}: a tensor that is not part of the captured program would be changed; make it a buffer or an input",
-              op.qualified());
+        failf(
+            "{}: a tensor that is not part of the captured program would be changed; make it a buffer or an "
+            "input",
+            op.qualified());
       }
       results[r++] = Value(target);
     }
@@ -223,7 +229,8 @@ void Functional::call(const Op& op, const Arg* args, Value* results) {
   }
   // Several views at once (split, unbind): each is a slice or a selection along one dimension.
   int64_t d = 0;
-  if (int at = schema.find("dim"); at >= 0 && !args[at].is_none()) d = wrap_dim(args[at].to_int(), self.dim());
+  if (int at = schema.find("dim"); at >= 0 && !args[at].is_none())
+    d = wrap_dim(args[at].to_int(), self.dim());
   SymInt start = 0;
   for (size_t i = 0; i < geometry.items().size(); ++i) {
     const Tensor& outer = geometry.items()[i].tensor();

@@ -1,7 +1,7 @@
-// Functional: mutation becomes new values. Every tensor it hands out is an outer one: a fake strided view whose Storage
-// carries an AliasRecord with the current value of the memory, an inner tensor that is never written to. A write makes a new
-// inner value of the base, through the inverses of the views in between; a view that was overtaken is computed anew from the
-// base when it is used next.
+// Functional: mutation becomes new values. Every tensor it hands out is an outer one: a fake strided view
+// whose Storage carries an AliasRecord with the current value of the memory, an inner tensor that is never
+// written to. A write makes a new inner value of the base, through the inverses of the views in between; a
+// view that was overtaken is computed anew from the base when it is used next.
 #pragma once
 #include "tern/dispatch/ladder.h"
 
@@ -20,7 +20,7 @@ struct AliasRecord {
   uint64_t serial = 0;   // later memory has a larger number
 };
 struct AliasView {
-  Tensor inner;          // this tensor's value when the memory was at `version`
+  Tensor inner;  // this tensor's value when the memory was at `version`
   uint32_t version = 0;
   std::vector<ViewStep> chain;
 };
@@ -29,34 +29,36 @@ namespace capture {
 
 class Functional : public Mode {
  public:
-  Tensor wrap(const Tensor& inner);           // a new outer tensor with memory of its own
-  Tensor unwrap(const Tensor& outer);         // its current value, brought up to date; a plain tensor is itself
+  Tensor wrap(const Tensor& inner);    // a new outer tensor with memory of its own
+  Tensor unwrap(const Tensor& outer);  // its current value, brought up to date; a plain tensor is itself
   static bool is_wrapped(const Tensor& t) { return t.defined() && t->alias; }
   static bool was_written(const Tensor& outer) {
     return !outer->storage->alias->value.is_same(outer->storage->alias->initial);
   }
-  Value wrap(const Value& v);                 // tensors inside containers too
+  Value wrap(const Value& v);  // tensors inside containers too
   Value unwrap(const Value& v);
   void call(const Op& op, const Arg* args, Value* results) override;
 
-  // Blocks that may or may not run: a journal notes which memory was written inside, so that the caller can make those
-  // values results of the block.
+  // Blocks that may or may not run: a journal notes which memory was written inside, so that the caller can
+  // make those values results of the block.
   struct Write {
     Storage storage;
     Tensor before;
     uint32_t version;
   };
   void begin_block();
-  std::vector<Write> end_block();             // puts the values from before the block back; `before` then holds the new ones
+  std::vector<Write>
+  end_block();  // puts the values from before the block back; `before` then holds the new ones
   void set_value(const Storage& storage, Tensor value);  // after the block: what the memory holds now
 
  private:
   void write(const Tensor& outer, Tensor value);
   Tensor replay(const ViewStep& step, const Tensor& parent);
   struct Journal {
-    uint64_t first_serial;          // memory made inside the block is nobody else's business
+    uint64_t first_serial;  // memory made inside the block is nobody else's business
     std::vector<Write> writes;
-    std::vector<Tensor> refreshed;  // views that were computed anew inside: outside, those values do not exist
+    std::vector<Tensor>
+        refreshed;  // views that were computed anew inside: outside, those values do not exist
   };
   std::vector<Journal> journals_;
   uint64_t next_serial_ = 0;

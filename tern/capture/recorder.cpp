@@ -11,8 +11,10 @@ namespace tern::capture {
 Recorder::Recorder(ir::Graph& g, Rung rung) : graph(g), rung_(rung) {}
 
 void Recorder::bind(const Tensor& t, ir::Value& v) {
-  if (values_.emplace(t.body(), &v).second) kept_.push_back(t);
-  else values_[t.body()] = &v;
+  if (values_.emplace(t.body(), &v).second)
+    kept_.push_back(t);
+  else
+    values_[t.body()] = &v;
   if (!t.is_symbolic()) return;
   for (int64_t d = 0; d < t.dim(); ++d) {
     SymInt s = t->sizes[d];
@@ -44,21 +46,26 @@ ir::In Recorder::operand(SymInt s) { return s.is_symbolic() ? materialise(s) : i
 
 ir::In Recorder::operand(const tern::Value& v) {
   switch (v.kind()) {
-    case ValueKind::tensor: return operand(v.tensor());
-    case ValueKind::int_: return operand(v.sym());
+    case ValueKind::tensor:
+      return operand(v.tensor());
+    case ValueKind::int_:
+      return operand(v.sym());
     case ValueKind::list: {
       std::vector<ir::In> items;
       for (const tern::Value& item : v.items()) items.push_back(operand(item));
       return ir::In::list(std::move(items));
     }
-    default: return v;
+    default:
+      return v;
   }
 }
 
 ir::In Recorder::operand(const Arg& a) {
   switch (a.kind) {
-    case ArgKind::tensor: return operand(*a.tensor_ptr);
-    case ArgKind::int_: return operand(a.sym());
+    case ArgKind::tensor:
+      return operand(*a.tensor_ptr);
+    case ArgKind::int_:
+      return operand(a.sym());
     case ArgKind::tensors: {
       std::vector<ir::In> items;
       for (const Tensor& t : a.tensors()) items.push_back(operand(t));
@@ -69,12 +76,13 @@ ir::In Recorder::operand(const Arg& a) {
       for (SymInt s : a.syms()) items.push_back(operand(s));
       return ir::In::list(std::move(items));
     }
-    default: return a.to_value();
+    default:
+      return a.to_value();
   }
 }
 
-// The node that computes a symbolic size: found where it was recorded, read off a tensor that has it, or computed from
-// the symbols it is made of.
+// The node that computes a symbolic size: found where it was recorded, read off a tensor that has it, or
+// computed from the symbols it is made of.
 ir::In Recorder::materialise(SymInt s) {
   if (auto it = symbols_.find(s.bits()); it != symbols_.end()) return *it->second;
   ShapeEnv& env = ShapeEnv::of(s);
@@ -142,13 +150,16 @@ ir::In Recorder::materialise(SymInt s) {
         }
       return finish(total);
     }
-    case sym::Kind::floor_div: return finish(combine("aten::floordiv.int", part(e.items[0]), part(e.items[1])));
-    case sym::Kind::mod: return finish(combine("aten::remainder.int", part(e.items[0]), part(e.items[1])));
-    case sym::Kind::min: 
+    case sym::Kind::floor_div:
+      return finish(combine("aten::floordiv.int", part(e.items[0]), part(e.items[1])));
+    case sym::Kind::mod:
+      return finish(combine("aten::remainder.int", part(e.items[0]), part(e.items[1])));
+    case sym::Kind::min:
     case sym::Kind::max: {
       ir::In total = part(e.items[0]);
       for (size_t i = 1; i < e.count; ++i)
-        total = combine(e.kind == sym::Kind::min ? "prim::min.int" : "prim::max.int", total, part(e.items[i]));
+        total =
+            combine(e.kind == sym::Kind::min ? "prim::min.int" : "prim::max.int", total, part(e.items[i]));
       return finish(total);
     }
     case sym::Kind::negation: {
@@ -176,12 +187,13 @@ ir::In Recorder::materialise(SymInt s) {
     case sym::Kind::ge: {
       static constexpr const char* names[] = {"aten::eq.int", "aten::ne.int", "aten::lt.int",
                                               "aten::le.int", "aten::gt.int", "aten::ge.int"};
-      ir::In condition = combine(names[static_cast<size_t>(e.kind) - static_cast<size_t>(sym::Kind::eq)], part(e.items[0]),
-                                 part(e.items[1]));
+      ir::In condition = combine(names[static_cast<size_t>(e.kind) - static_cast<size_t>(sym::Kind::eq)],
+                                 part(e.items[0]), part(e.items[1]));
       condition.value()->set_type(ir::Type::boolean());
       return finish(condition);
     }
-    default: failf("the symbolic size {} cannot be computed in a graph", s.str());
+    default:
+      failf("the symbolic size {} cannot be computed in a graph", s.str());
   }
 }
 
@@ -263,13 +275,16 @@ void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
       results[0] = tern::Value(*number);
       return;
     }
-  // A call on numbers alone that nothing recorded needs (a factory's size) is recorded too: it is the user's call.
+  // A call on numbers alone that nothing recorded needs (a factory's size) is recorded too: it is the user's
+  // call.
   const Op& recorded = force_outplace && op.is(op_inplace) && op.functional ? *op.functional : op;
   ir::Node& node = record(recorded, args);
   ir::Graph& g = graph;
   try {
-    if (sizes_as_nodes) descend(rung_, op, Concrete(op, args).args.data(), results);
-    else descend(rung_, op, args, results);
+    if (sizes_as_nodes)
+      descend(rung_, op, Concrete(op, args).args.data(), results);
+    else
+      descend(rung_, op, args, results);
   } catch (...) {
     g.erase(node);
     throw;
@@ -302,17 +317,23 @@ std::optional<SymInt> Recorder::unknown_size(Loc loc) {
 std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   if (!t.is_fake() && !(thread_state.active & rung_fake)) return std::nullopt;
   if (t.is_floating_point() || t.is_complex())
-    failf("item: the value of a {} tensor is not known while a program is captured; compute with the tensor itself, or "
-          "make the tensor an integer or bool one",
-          name(t.dtype()));
+    failf(
+        "item: the value of a {} tensor is not known while a program is captured; compute with the tensor "
+        "itself, or "
+        "make the tensor an integer or bool one",
+        name(t.dtype()));
   At at(loc);
   ir::In inputs[] = {operand(t)};
   ir::Node& node = graph.call("aten::item", inputs, ir::Type::integer(), "item");
-  if (source) node.set_origin(source->origin());
-  else node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
+  if (source)
+    node.set_origin(source->origin());
+  else
+    node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
   // A number that is retraced keeps its symbol, and with it what is known of it.
   const tern::Value* known = source ? source->meta("unbacked_symbol") : nullptr;
-  SymInt s = known && &ShapeEnv::of(known->sym()) == shapes.get() ? known->sym() : shapes->create_unbacked_symint("item", loc);
+  SymInt s = known && &ShapeEnv::of(known->sym()) == shapes.get()
+                 ? known->sym()
+                 : shapes->create_unbacked_symint("item", loc);
   node.set_meta("unbacked_symbol", tern::Value(s));
   bind(s, node.output());
   return Scalar(s);

@@ -1,5 +1,5 @@
-// Recorder: writes every call it sees into a graph. Mounted on the record rung it sees what the user called (trace,
-// training export); on the core rung what is left after mutation and composites are gone.
+// Recorder: writes every call it sees into a graph. Mounted on the record rung it sees what the user called
+// (trace, training export); on the core rung what is left after mutation and composites are gone.
 #pragma once
 #include <unordered_map>
 

@@ -15,7 +15,8 @@ namespace {
 // The core rung: expands what it is asked to, records the rest.
 class Core : public Recorder {
  public:
-  Core(ir::Graph& graph, const Function<bool(const Op&)>& expand) : Recorder(graph, rung_core), expand_(expand) {}
+  Core(ir::Graph& graph, const Function<bool(const Op&)>& expand)
+      : Recorder(graph, rung_core), expand_(expand) {}
   void call(const Op& op, const Arg* args, tern::Value* results) override {
     if (op.body && expand_ && expand_(op)) return op.body(op, args, results);
     Recorder::call(op, args, results);
@@ -28,7 +29,10 @@ class Core : public Recorder {
 class Retracer {
  public:
   Retracer(const ir::Graph& from, const RetraceOptions& options)
-      : from_(from), options_(options), graph_(std::make_unique<ir::Graph>()), core_(*graph_, options.expand) {
+      : from_(from),
+        options_(options),
+        graph_(std::make_unique<ir::Graph>()),
+        core_(*graph_, options.expand) {
     graph_->shapes = options.shapes ? options.shapes : from.shapes;
     if (!graph_->shapes) graph_->shapes = std::make_shared<ShapeEnv>();
     graph_->name = from.name;
@@ -47,7 +51,8 @@ class Retracer {
     for (size_t i = 0; i < from_.inputs().size(); ++i) {
       const ir::Value& in = *from_.inputs()[i];
       tern::Value inner = i < options_.inputs.size() ? options_.inputs[i] : example(*in.type());
-      ir::Value& v = graph_->add_input(inner.is_tensor() ? ir::Type::tensor_like(inner.tensor()) : in.type(), in.name());
+      ir::Value& v =
+          graph_->add_input(inner.is_tensor() ? ir::Type::tensor_like(inner.tensor()) : in.type(), in.name());
       if (inner.is_tensor()) core_.bind(inner.tensor(), v);
       if (inner.is_int()) core_.bind(inner.sym(), v);
       outer.push_back(options_.functional ? functional_.wrap(inner) : inner);
@@ -57,9 +62,11 @@ class Retracer {
 
     for (auto& [body, outer_constant] : constants_)
       if (Functional::was_written(outer_constant))
-        failf("a constant tensor of shape {} is written to: that change would be lost; make it a buffer or an input, or "
-              "clone() it first",
-              str(outer_constant.sizes()));
+        failf(
+            "a constant tensor of shape {} is written to: that change would be lost; make it a buffer or an "
+            "input, or "
+            "clone() it first",
+            str(outer_constant.sizes()));
 
     Retraced result;
     core_.source = nullptr;
@@ -116,7 +123,8 @@ class Retracer {
         run_node(node);
       } catch (const Error& e) {
         std::string place = node.origin() ? node.origin()->place() : "";
-        throw e.with_context(fmt::format("{} (%{}{})", node.qualified(), node.name(), place.empty() ? "" : " @ " + place));
+        throw e.with_context(
+            fmt::format("{} (%{}{})", node.qualified(), node.name(), place.empty() ? "" : " @ " + place));
       }
     }
   }
@@ -219,9 +227,9 @@ class Retracer {
   // Runs a block inside a new one; gives what it returns and what it wrote.
   struct Branch {
     ir::Block* block;
-    std::vector<tern::Value> returns;        // plain
-    std::vector<Functional::Write> writes;   // `before` holds the value at the end
-    std::vector<ir::In> operands;            // of the returns, made inside the block
+    std::vector<tern::Value> returns;       // plain
+    std::vector<Functional::Write> writes;  // `before` holds the value at the end
+    std::vector<ir::In> operands;           // of the returns, made inside the block
   };
   Branch run_inside(const ir::Block& source, ir::Block& target) {
     Branch b{&target, {}, {}, {}};
@@ -252,7 +260,8 @@ class Retracer {
     }
     const Tensor &x = a.tensor(), &y = b.tensor();
     if (x.dim() != y.dim()) failf("the branches give tensors of {} and {} dimensions", x.dim(), y.dim());
-    if (x.dtype() != y.dtype()) failf("the branches give tensors of {} and {}", name(x.dtype()), name(y.dtype()));
+    if (x.dtype() != y.dtype())
+      failf("the branches give tensors of {} and {}", name(x.dtype()), name(y.dtype()));
     Dims sizes(x.sizes());
     for (size_t d = 0; d < sizes.size(); ++d)
       if (!surely_eq(sizes[d], y.sizes()[d])) {
@@ -296,7 +305,8 @@ class Retracer {
       a.block->add_return(a.operands[i]);
       b.block->add_return(b.operands[i]);
     }
-    for (size_t i = 0; i < node.num_outputs(); ++i) give(made, i, merge(a.returns[i], b.returns[i]), &node.output(i));
+    for (size_t i = 0; i < node.num_outputs(); ++i)
+      give(made, i, merge(a.returns[i], b.returns[i]), &node.output(i));
     // Memory written on one of the paths: its value is a result of the node.
     std::vector<Storage> written;
     for (Branch* branch : {&a, &b})
@@ -347,9 +357,11 @@ class Retracer {
     for (const ir::Block* from : node.blocks()) {
       ir::Block& block = made.add_block();
       for (size_t i = 0; i < operands.size(); ++i) {
-        tern::Value inside = operands[i].is_tensor() ? tern::Value(operands[i].tensor().shallow_copy()) : operands[i];
-        ir::Value& p = block.add_param(inside.is_tensor() ? ir::Type::tensor_like(inside.tensor()) : from->param(i).type(),
-                                       from->param(i).name());
+        tern::Value inside =
+            operands[i].is_tensor() ? tern::Value(operands[i].tensor().shallow_copy()) : operands[i];
+        ir::Value& p = block.add_param(
+            inside.is_tensor() ? ir::Type::tensor_like(inside.tensor()) : from->param(i).type(),
+            from->param(i).name());
         if (inside.is_tensor()) core_.bind(inside.tensor(), p);
         values_[&from->param(i)] = options_.functional ? functional_.wrap(inside) : inside;
       }
@@ -371,14 +383,17 @@ class Retracer {
     if (!a.is_tensor() || !b.is_tensor()) return false;
     const Tensor &x = a.tensor(), &y = b.tensor();
     if (x.is_same(y)) return true;
-    if (!Functional::is_wrapped(x) || !(x.storage() == y.storage()) || x.dim() != y.dim() || !surely_eq(x.offset(), y.offset())) return false;
+    if (!Functional::is_wrapped(x) || !(x.storage() == y.storage()) || x.dim() != y.dim() ||
+        !surely_eq(x.offset(), y.offset()))
+      return false;
     for (int64_t d = 0; d < x.dim(); ++d)
       if (!surely_eq(x.sizes()[d], y.sizes()[d]) || !surely_eq(x.strides()[d], y.strides()[d])) return false;
     return true;
   }
 
-  // prim::Loop(trip count, condition, carried...) with a block (i, carried...) -> (condition, carried...). A carried value that
-  // stays the same memory (x += 1) is not carried: its memory is. Rounds go on until what the body writes is known.
+  // prim::Loop(trip count, condition, carried...) with a block (i, carried...) -> (condition, carried...). A
+  // carried value that stays the same memory (x += 1) is not carried: its memory is. Rounds go on until what
+  // the body writes is known.
   void run_loop(const ir::Node& node) {
     const ir::Block& body = *node.blocks()[0];
     size_t carried = node.num_outputs();
@@ -397,7 +412,8 @@ class Retracer {
           for (const Storage& s : written)
             if (s == outer[i + 2].tensor().storage())
               fail(ErrorKind::not_supported,
-                   "a loop starts from a value whose memory it writes to, and goes on with another: clone() it before the loop");
+                   "a loop starts from a value whose memory it writes to, and goes on with another: clone() "
+                   "it before the loop");
         fresh.push_back(i);
         inputs.push_back(core_.operand(plain(outer[i + 2])));
       }
@@ -481,7 +497,9 @@ class Retracer {
 
 }  // namespace
 
-Retraced retrace(const ir::Graph& graph, const RetraceOptions& options) { return Retracer(graph, options).run(); }
+Retraced retrace(const ir::Graph& graph, const RetraceOptions& options) {
+  return Retracer(graph, options).run();
+}
 
 bool is_composite(const Op& op) { return op.body && op.is(op_composite | op_implicit); }
 bool is_not_core(const Op& op) { return op.body && !op.is(op_core); }
@@ -497,7 +515,8 @@ Tensor fake_like(const ir::Type& type, ShapeEnv* shapes) {
     sizes.push_back(s);
   }
   DType dtype = type.dtype() == DType::undefined ? kFloat : type.dtype();
-  if (type.has_strides()) return make_tensor(sizes, type.strides(), dtype, type.device().value_or(kCPU), true);
+  if (type.has_strides())
+    return make_tensor(sizes, type.strides(), dtype, type.device().value_or(kCPU), true);
   return make_tensor(sizes, dtype, type.device().value_or(kCPU), true);
 }
 

@@ -1,5 +1,6 @@
-// retrace(): runs a graph under chosen rungs with a recorder. It is functionalisation, decomposition and shape propagation,
-// depending on what is mounted; origin, scope and names of the nodes it interprets are passed on.
+// retrace(): runs a graph under chosen rungs with a recorder. It is functionalisation, decomposition and
+// shape propagation, depending on what is mounted; origin, scope and names of the nodes it interprets are
+// passed on.
 #pragma once
 #include "tern/base/function.h"
 #include "tern/ir/graph.h"
@@ -13,7 +14,8 @@ namespace tern::capture {
 struct RetraceOptions {
   bool functional = true;                 // mutation becomes new values
   Function<bool(const Op&)> expand = {};  // which operators are replaced by their bodies
-  // Example inputs: fake tensors with the wanted (symbolic) sizes. By default made from the types of the graph's inputs.
+  // Example inputs: fake tensors with the wanted (symbolic) sizes. By default made from the types of the
+  // graph's inputs.
   std::vector<tern::Value> inputs = {};
   std::shared_ptr<ShapeEnv> shapes = {};  // by default the graph's
   bool keep_names = true;
@@ -29,8 +31,8 @@ struct Retraced {
 // Throws with the node and its source line in front of the reason.
 Retraced retrace(const ir::Graph& graph, const RetraceOptions& options = {});
 
-// Which operators run_decompositions expands: composites only (what PyTorch calls CompositeImplicit), or everything that
-// is not core ATen.
+// Which operators run_decompositions expands: composites only (what PyTorch calls CompositeImplicit), or
+// everything that is not core ATen.
 bool is_composite(const Op& op);
 bool is_not_core(const Op& op);
 

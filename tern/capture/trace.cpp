@@ -22,7 +22,9 @@ class Tracer {
   Trace run(const Traceable& f, const std::vector<tern::Value>& inputs) {
     std::vector<tern::Value> given;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      std::string name = i < options_.names.size() ? options_.names[i] : inputs.size() == 1 ? "x" : fmt::format("input_{}", i);
+      std::string name = i < options_.names.size() ? options_.names[i]
+                         : inputs.size() == 1      ? "x"
+                                                   : fmt::format("input_{}", i);
       ir::Value& v = graph_->add_input(type_of(inputs[i]), name);
       given.push_back(enter(inputs[i], v));
     }
@@ -48,13 +50,15 @@ class Tracer {
     if (v.is_dict()) {
       const auto& entries = v.entries();
       if (entries.empty()) return ir::Type::dict(ir::Type::string(), ir::Type::tensor());
-      const ir::Type* element = entries[0].second.is_tensor() ? ir::Type::tensor() : type_of(entries[0].second);
+      const ir::Type* element =
+          entries[0].second.is_tensor() ? ir::Type::tensor() : type_of(entries[0].second);
       return ir::Type::dict(ir::Type::of(entries[0].first), element);
     }
     return ir::Type::of(v);
   }
 
-  // Binds the tensors of an input to what the graph reads them from. A tensor given twice gets a handle of its own.
+  // Binds the tensors of an input to what the graph reads them from. A tensor given twice gets a handle of
+  // its own.
   tern::Value enter(const tern::Value& v, ir::Value& at) {
     if (v.is_tensor()) {
       Tensor t = v.tensor();
@@ -103,10 +107,14 @@ class Tracer {
     }
     if (v.is_dict()) {
       if (options_.strict)
-        fail("Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only valid if "
-             "the container structure does not change based on the module's inputs. Consider using a constant container "
-             "instead (e.g. for `list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely "
-             "need this and know the side effects, pass strict=False to trace() to allow this behavior.");
+        fail(
+            "Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is "
+            "only valid if "
+            "the container structure does not change based on the module's inputs. Consider using a constant "
+            "container "
+            "instead (e.g. for `list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If "
+            "you absolutely "
+            "need this and know the side effects, pass strict=False to trace() to allow this behavior.");
       std::vector<ir::In> items;
       for (auto& [key, value] : v.entries()) {
         items.push_back(key);
@@ -117,8 +125,10 @@ class Tracer {
     }
     if (v.is_none() && top) fail("the traced function returned None: a trace needs tensors as outputs");
     if (v.is_string() || v.is_object())
-      failf("Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions, got {}",
-            v.kind_name());
+      failf(
+          "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced "
+          "functions, got {}",
+          v.kind_name());
     return recorder_.operand(v);
   }
 
@@ -130,9 +140,11 @@ class Tracer {
       return v;
     }
     if (t.requires_grad())
-      failf("Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching "
-            "the gradient\nTensor:\n{}",
-            t.str());
+      failf(
+          "Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, "
+          "or detaching "
+          "the gradient\nTensor:\n{}",
+          t.str());
     // A copy: what the user does with the tensor later is not part of the trace.
     return tern::Value(t.shallow_copy());
   }

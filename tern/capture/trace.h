@@ -12,10 +12,10 @@ struct StateTensor {
 };
 
 struct TraceOptions {
-  bool is_module = false;           // the graph's first input is %self
+  bool is_module = false;  // the graph's first input is %self
   std::string class_name = "__torch__.Module";
-  bool strict = true;               // dictionaries as outputs are refused
-  bool force_outplace = false;      // in-place calls are recorded as their functional form
+  bool strict = true;                   // dictionaries as outputs are refused
+  bool force_outplace = false;          // in-place calls are recorded as their functional form
   std::vector<std::string> names = {};  // of the inputs; "x", "input_1" ... by default
 };
 

@@ -30,21 +30,33 @@ bool is_int_like(BaseType b) {
 
 bool element_fits(BaseType base, const Value& v) {
   switch (base) {
-    case BaseType::tensor: return v.is_tensor() || v.is_number();
+    case BaseType::tensor:
+      return v.is_tensor() || v.is_number();
     case BaseType::int_:
-    case BaseType::sym_int: return v.is_int() || v.is_bool() || (v.is_tensor() && v.tensor().dim() == 0 && is_integral(v.tensor().dtype()));
+    case BaseType::sym_int:
+      return v.is_int() || v.is_bool() ||
+             (v.is_tensor() && v.tensor().dim() == 0 && is_integral(v.tensor().dtype()));
     case BaseType::dtype:
     case BaseType::layout:
-    case BaseType::memory_format: return v.is_int();
-    case BaseType::float_: return v.is_float() || v.is_int() || v.is_bool();
+    case BaseType::memory_format:
+      return v.is_int();
+    case BaseType::float_:
+      return v.is_float() || v.is_int() || v.is_bool();
     case BaseType::bool_:
-    case BaseType::sym_bool: return v.is_bool() || v.is_int();
-    case BaseType::complex_: return v.is_number();
-    case BaseType::scalar: return v.is_number() || (v.is_tensor() && v.tensor().dim() == 0);
-    case BaseType::string: return v.is_string();
-    case BaseType::device: return v.kind() == ValueKind::device || v.is_string();
-    case BaseType::generator: return v.is_object();
-    default: return true;
+    case BaseType::sym_bool:
+      return v.is_bool() || v.is_int();
+    case BaseType::complex_:
+      return v.is_number();
+    case BaseType::scalar:
+      return v.is_number() || (v.is_tensor() && v.tensor().dim() == 0);
+    case BaseType::string:
+      return v.is_string();
+    case BaseType::device:
+      return v.kind() == ValueKind::device || v.is_string();
+    case BaseType::generator:
+      return v.is_object();
+    default:
+      return true;
   }
 }
 
@@ -75,7 +87,8 @@ bool assign(const Schema& schema, Span<const Value> positional, Span<const std::
   size_t positions = 0;
   for (const SchemaArg& a : schema.args) positions += in_order || !a.keyword_only;
   if (positional.size() > positions)
-    return refuse(fmt::format("takes {} positional arguments but {} were given", positions, positional.size()));
+    return refuse(
+        fmt::format("takes {} positional arguments but {} were given", positions, positional.size()));
   for (size_t i = 0; i < positional.size(); ++i) slots[i] = &positional[i];
   for (const auto& [name, value] : keywords) {
     int at = schema.find(name);
@@ -87,18 +100,21 @@ bool assign(const Schema& schema, Span<const Value> positional, Span<const std::
   for (size_t i = 0; i < slots.size(); ++i) {
     const SchemaArg& a = schema.args[i];
     if (!slots[i]) {
-      if (!a.default_value && !a.type.accepts_none()) return refuse(fmt::format("missing value for argument '{}'", a.name.view()));
+      if (!a.default_value && !a.type.accepts_none())
+        return refuse(fmt::format("missing value for argument '{}'", a.name.view()));
       continue;
     }
     if (!fits(a.type, *slots[i]))
-      return refuse(fmt::format("argument '{}' must be {}, not {}", a.name.view(), a.type.str(), slots[i]->kind_name()));
+      return refuse(fmt::format("argument '{}' must be {}, not {}", a.name.view(), a.type.str(),
+                                slots[i]->kind_name()));
   }
   return true;
 }
 
 }  // namespace
 
-bool matches(const Schema& schema, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords) {
+bool matches(const Schema& schema, Span<const Value> positional,
+             Span<const std::pair<Symbol, Value>> keywords) {
   std::vector<const Value*> slots;
   return assign(schema, positional, keywords, slots, nullptr);
 }
@@ -113,7 +129,8 @@ const Op& resolve(Span<const Op* const> candidates, Span<const Value> positional
     if (assign(op->schema(), positional, keywords, slots, &why)) return *op;
     reasons += fmt::format("\n  {}: {}", op->schema().str(), why);
   }
-  failf(ErrorKind::type, "{}(): no overload takes these arguments:{}", candidates[0]->schema().name.view(), reasons);
+  failf(ErrorKind::type, "{}(): no overload takes these arguments:{}", candidates[0]->schema().name.view(),
+        reasons);
 }
 
 Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords)
@@ -142,7 +159,8 @@ Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Sy
         arg = Span<const Tensor>(list);
       } else if (is_int_like(base)) {
         Dims& list = room->int_lists.emplace_back();
-        for (const Value& item : items) list.push_back(base == BaseType::int_ ? SymInt(as_int(item).guard_int()) : as_int(item));
+        for (const Value& item : items)
+          list.push_back(base == BaseType::int_ ? SymInt(as_int(item).guard_int()) : as_int(item));
         arg = Span<const SymInt>(list);
       } else if (base == BaseType::float_) {
         std::vector<double>& list = room->float_lists.emplace_back();
@@ -169,25 +187,39 @@ Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Sy
       case BaseType::tensor:
         arg = v->is_number() ? Arg(room->tensors.emplace_back(wrap_number(v->scalar()))) : Arg(v->tensor());
         break;
-      case BaseType::int_: arg = Arg(as_int(*v).guard_int()); break;
-      case BaseType::sym_int: arg = Arg(as_int(*v)); break;
+      case BaseType::int_:
+        arg = Arg(as_int(*v).guard_int());
+        break;
+      case BaseType::sym_int:
+        arg = Arg(as_int(*v));
+        break;
       case BaseType::dtype:
       case BaseType::layout:
-      case BaseType::memory_format: arg = Arg(v->sym()); break;
-      case BaseType::float_: arg = Arg(v->to_double()); break;
+      case BaseType::memory_format:
+        arg = Arg(v->sym());
+        break;
+      case BaseType::float_:
+        arg = Arg(v->to_double());
+        break;
       case BaseType::bool_:
-      case BaseType::sym_bool: arg = Arg(v->sym().guard_int() != 0); break;
+      case BaseType::sym_bool:
+        arg = Arg(v->sym().guard_int() != 0);
+        break;
       case BaseType::complex_:
       case BaseType::scalar: {
         Scalar s = v->is_tensor() ? read_scalar(v->tensor()) : v->scalar();
         arg = s.is_complex() ? Arg(room->complexes.emplace_back(s.to_complex())) : Arg(s);
         break;
       }
-      case BaseType::string: arg = Arg(std::string_view(v->string())); break;
+      case BaseType::string:
+        arg = Arg(std::string_view(v->string()));
+        break;
       case BaseType::device: {
         if (v->is_string()) {
           auto d = Device::parse(v->string());
-          if (!d) failf("Expected one of cpu, cuda, mps, xpu, meta device type at start of device string: {}", v->string());
+          if (!d)
+            failf("Expected one of cpu, cuda, mps, xpu, meta device type at start of device string: {}",
+                  v->string());
           arg = Arg(*d);
         } else {
           arg = Arg(v->device());
@@ -196,11 +228,14 @@ Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Sy
       }
       case BaseType::generator: {
         auto* box = dynamic_cast<GeneratorBox*>(v->box());
-        if (!box) failf(ErrorKind::type, "{}(): argument '{}' must be a Generator", schema.qualified(), a.name.view());
+        if (!box)
+          failf(ErrorKind::type, "{}(): argument '{}' must be a Generator", schema.qualified(),
+                a.name.view());
         arg = Arg(&box->generator);
         break;
       }
-      default: arg = Arg(v);
+      default:
+        arg = Arg(v);
     }
   }
   room_ = room.release();

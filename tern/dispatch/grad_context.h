@@ -1,4 +1,5 @@
-// What a gradient formula sees: the saved arguments and results, the gradients that arrive, and where to put its own.
+// What a gradient formula sees: the saved arguments and results, the gradients that arrive, and where to put
+// its own.
 #pragma once
 #include "tern/dispatch/op.h"
 
@@ -6,12 +7,12 @@ namespace tern {
 
 struct GradContext {
   const Op& op;
-  const Arg* args;               // in schema order; what was not saved is an undefined tensor
-  const Value* results;          // what was not saved is None
-  Span<const Tensor> incoming;   // one per result; undefined where nothing flowed back
+  const Arg* args;              // in schema order; what was not saved is an undefined tensor
+  const Value* results;         // what was not saved is None
+  Span<const Tensor> incoming;  // one per result; undefined where nothing flowed back
   Span<const Shape> result_shapes;
-  uint64_t wanted;               // arguments that need a gradient
-  Value* gradients;              // one per argument
+  uint64_t wanted;   // arguments that need a gradient
+  Value* gradients;  // one per argument
 
   bool wants(int arg) const { return wanted >> arg & 1; }
   bool has_grad(int result = 0) const { return incoming[result].defined(); }

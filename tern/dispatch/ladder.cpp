@@ -140,7 +140,8 @@ void rule(const Op& op, const Arg* args, Shapes& shapes) {
     const Tensor& self = args[0].tensor();
     shapes.push_back(like(self));
   } else {
-    failf(ErrorKind::not_supported, "{}: has no shape rule, so it cannot run on fake or meta tensors", op.qualified());
+    failf(ErrorKind::not_supported, "{}: has no shape rule, so it cannot run on fake or meta tensors",
+          op.qualified());
   }
 }
 
@@ -151,12 +152,15 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   if (!self.defined()) failf("{}: the tensor is undefined", name);
   for (int64_t d = 0; d < self.dim(); ++d)
     if (self.strides()[d].is_int() && self.strides()[d].as_int() == 0 && self.sizes()[d] > 1)
-      fail("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-           "Please clone() the tensor before performing the operation.");
+      fail(
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+          "location. "
+          "Please clone() the tensor before performing the operation.");
   Shapes shapes;
   rule(base, args, shapes);
   if (!same_sizes(shapes[0].sizes, self.sizes()))
-    failf("output with shape {} doesn't match the broadcast shape {}", str(self.sizes()), str(shapes[0].sizes));
+    failf("output with shape {} doesn't match the broadcast shape {}", str(self.sizes()),
+          str(shapes[0].sizes));
   if (!can_cast(shapes[0].dtype, self.dtype()))
     failf("result type {} can't be cast to the desired output type {}", script_name(shapes[0].dtype),
           script_name(self.dtype()));
@@ -183,9 +187,11 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
     const Tensor& out = args[base.arity + i].tensor();
     if (!out.defined()) failf("{}: out= is undefined", op.qualified());
     if (out.requires_grad() && thread_state.grad_enabled)
-      failf("{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad.",
-            base.schema().name.str());
+      failf(
+          "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+          "arguments "
+          "requires grad.",
+          base.schema().name.str());
     if (!can_cast(shapes[i].dtype, out.dtype()))
       failf("result type {} can't be cast to the desired output type {}", script_name(shapes[i].dtype),
             script_name(out.dtype()));
@@ -209,7 +215,8 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
 void run_kernel(const Op& op, const Arg* args, Value* results) {
   if (op.is(op_pointwise) && !op.functional && pointwise_fast(op, args, results)) return;
   bool fake = any_fake(op, args);
-  if (op.functional) return op.is(op_inplace) ? run_inplace(op, args, results, fake) : run_out(op, args, results, fake);
+  if (op.functional)
+    return op.is(op_inplace) ? run_inplace(op, args, results, fake) : run_out(op, args, results, fake);
   if (fake && op.is(op_inplace)) {  // written by hand (copy_, fill_): no data to change
     const Tensor& self = args[0].tensor();
     if (self.is_fake()) ++self.storage()->version;

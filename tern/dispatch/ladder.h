@@ -1,4 +1,5 @@
-// The ladder: how a call finds its way through record, autograd, functional, core and fake down to the kernel.
+// The ladder: how a call finds its way through record, autograd, functional, core and fake down to the
+// kernel.
 #pragma once
 #include "tern/dispatch/op.h"
 
@@ -64,7 +65,8 @@ struct EnableGrad : GradMode {
   EnableGrad() : GradMode(true) {}
 };
 
-// Sets where the user is for the calls of a scope; the outermost wins, so that a layer's own calls keep the user's line.
+// Sets where the user is for the calls of a scope; the outermost wins, so that a layer's own calls keep the
+// user's line.
 class At {
  public:
   explicit At(Loc loc) : saved_(thread_state.loc) {
@@ -97,15 +99,16 @@ class EnterScope {
   Scope scope_;
 };
 
-// Runs the operator with no rung in between: by the shape rule for fake inputs, else by the kernel. An operator that
-// has only a body expands it (its calls start again at the top).
+// Runs the operator with no rung in between: by the shape rule for fake inputs, else by the kernel. An
+// operator that has only a body expands it (its calls start again at the top).
 void run_kernel(const Op& op, const Arg* args, Value* results);
 // What the rule says for these arguments; for views and dynamic operators by doing it on fake tensors.
 Shapes shapes_of(const Op& op, const Arg* args);
 
-// Arguments that arrive as Values (interpreter, Python, script): borrows from `values`, fills in defaults, turns numbers
-// into tensors where the schema wants tensors, ints into lists for int[2]. Without keywords the values may be all arguments in
-// schema order, keyword-only ones included: that is how graphs hold them. Throws TypeError naming operator and argument.
+// Arguments that arrive as Values (interpreter, Python, script): borrows from `values`, fills in defaults,
+// turns numbers into tensors where the schema wants tensors, ints into lists for int[2]. Without keywords the
+// values may be all arguments in schema order, keyword-only ones included: that is how graphs hold them.
+// Throws TypeError naming operator and argument.
 class Bound {
  public:
   Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords = {});
@@ -118,7 +121,8 @@ class Bound {
   Room* room_;
 };
 // Whether the values fit the schema, for choosing an overload.
-bool matches(const Schema& schema, Span<const Value> positional, Span<const std::pair<Symbol, Value>> keywords);
+bool matches(const Schema& schema, Span<const Value> positional,
+             Span<const std::pair<Symbol, Value>> keywords);
 const Op& resolve(Span<const Op* const> candidates, Span<const Value> positional,
                   Span<const std::pair<Symbol, Value>> keywords);
 

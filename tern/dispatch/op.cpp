@@ -14,7 +14,8 @@ namespace {
 
 struct Registry {
   std::shared_mutex mutex;
-  std::unordered_map<Symbol, const std::vector<const Op*>*> by_name;  // lists never change: readers keep references
+  std::unordered_map<Symbol, const std::vector<const Op*>*>
+      by_name;  // lists never change: readers keep references
   std::vector<const Op*> all;
 
   Registry() {
@@ -27,7 +28,8 @@ struct Registry {
     size_t end = text.find('(');
     std::string_view full = text.substr(0, end);
     std::string_view name = full.substr(0, full.find('.'));
-    Symbol symbol = name.find("::") == std::string_view::npos ? Symbol("aten::" + std::string(name)) : Symbol(name);
+    Symbol symbol =
+        name.find("::") == std::string_view::npos ? Symbol("aten::" + std::string(name)) : Symbol(name);
     const std::vector<const Op*>*& list = by_name[symbol];
     auto* longer = list ? new std::vector<const Op*>(*list) : new std::vector<const Op*>;
     longer->push_back(&op);

@@ -32,52 +32,55 @@ using ShapeFn = void (*)(const Op& op, const Arg* args, Shapes& shapes);
 using KernelFn = void (*)(const Op& op, const Arg* args, Out out);
 using CallFn = void (*)(const Op& op, const Arg* args, Value* results);  // views, dynamic operators, bodies
 using GradFn = void (*)(GradContext& context);
-using ParamsFn = void (*)(const Arg* args, void* params);  // pointwise: numbers for the loop (kernels::Params)
+using ParamsFn = void (*)(const Arg* args,
+                          void* params);  // pointwise: numbers for the loop (kernels::Params)
 
 enum OpFlag : uint32_t {
-  op_pointwise = 1,     // the generic rule and engine serve it
-  op_float = 2,         // integers become the default float
-  op_bool = 4,          // the result is bool
-  op_view = 8,          // the result is a view of the first argument
-  op_dynamic = 16,      // the kernel allocates: the size depends on the data
-  op_core = 32,         // core ATen: run_decompositions keeps it
-  op_random = 64,       // draws from a generator: never folded, merged or removed by common-subexpression passes
-  op_inplace = 128,     // derived or written: mutates its first argument and returns it
-  op_out = 256,         // derived: writes into `out`
-  op_composite = 512,   // no kernel: the body expands
-  op_no_grad = 1024,    // the result never has history (comparisons, argmax)
-  op_user = 2048,       // defined at run time
-  op_impure = 4096,     // has an effect besides its results: never removed
-  op_same_shape = 8192, // the rule: one output like the first argument
-  op_real = 1 << 14,    // pointwise: a complex input gives a real result (abs, angle)
-  op_condition = 1 << 15,  // pointwise: the first argument is a condition and does not take part in promotion (where)
-  op_implicit = 1 << 17,   // a composite of ATen for which we have a kernel all the same (linear): exports expand it
-  op_scalars = 1 << 16,    // pointwise: Scalar arguments take part in promotion as numbers (pow, clamp)
+  op_pointwise = 1,  // the generic rule and engine serve it
+  op_float = 2,      // integers become the default float
+  op_bool = 4,       // the result is bool
+  op_view = 8,       // the result is a view of the first argument
+  op_dynamic = 16,   // the kernel allocates: the size depends on the data
+  op_core = 32,      // core ATen: run_decompositions keeps it
+  op_random = 64,    // draws from a generator: never folded, merged or removed by common-subexpression passes
+  op_inplace = 128,  // derived or written: mutates its first argument and returns it
+  op_out = 256,      // derived: writes into `out`
+  op_composite = 512,    // no kernel: the body expands
+  op_no_grad = 1024,     // the result never has history (comparisons, argmax)
+  op_user = 2048,        // defined at run time
+  op_impure = 4096,      // has an effect besides its results: never removed
+  op_same_shape = 8192,  // the rule: one output like the first argument
+  op_real = 1 << 14,     // pointwise: a complex input gives a real result (abs, angle)
+  op_condition =
+      1 << 15,  // pointwise: the first argument is a condition and does not take part in promotion (where)
+  op_implicit =
+      1 << 17,  // a composite of ATen for which we have a kernel all the same (linear): exports expand it
+  op_scalars = 1 << 16,  // pointwise: Scalar arguments take part in promotion as numbers (pow, clamp)
 };
 
 // Rows are constinit; the schema is parsed when first asked for.
 struct Op {
-  const char* text;                 // the schema as written, without namespace for aten
+  const char* text;  // the schema as written, without namespace for aten
   uint32_t flags = 0;
-  uint8_t arity = 0;                // schema arguments
-  uint8_t results = 1;              // schema returns
+  uint8_t arity = 0;    // schema arguments
+  uint8_t results = 1;  // schema returns
   ShapeFn shape = nullptr;
   KernelFn kernel = nullptr;
-  CallFn call = nullptr;            // @view and @dynamic: does the whole work
-  CallFn body = nullptr;            // decomposition
+  CallFn call = nullptr;  // @view and @dynamic: does the whole work
+  CallFn body = nullptr;  // decomposition
   GradFn grad = nullptr;
-  CallFn inverse = nullptr;         // @view: (base, result, args...) -> new base
+  CallFn inverse = nullptr;  // @view: (base, result, args...) -> new base
   ParamsFn params = nullptr;
-  const char* loop = nullptr;       // pointwise: the name kernels::find_loop knows
-  uint64_t saves_args = 0;          // which arguments backward needs whole
-  uint64_t saves_meta = 0;          // which it needs only the shape and dtype of
+  const char* loop = nullptr;  // pointwise: the name kernels::find_loop knows
+  uint64_t saves_args = 0;     // which arguments backward needs whole
+  uint64_t saves_meta = 0;     // which it needs only the shape and dtype of
   uint32_t saves_results = 0;
-  uint64_t differentiable = 0;      // arguments that have a formula
-  const Op* functional = nullptr;   // of an in-place or out variant
-  const Op* inplace = nullptr;      // of a functional operator
+  uint64_t differentiable = 0;     // arguments that have a formula
+  const Op* functional = nullptr;  // of an in-place or out variant
+  const Op* inplace = nullptr;     // of a functional operator
   const Op* out_variant = nullptr;
-  const char* onnx = nullptr;       // lowering rules: lines of "Op(args) if condition"
-  const char* where = "";           // "activation.ops:12"
+  const char* onnx = nullptr;              // lowering rules: lines of "Op(args) if condition"
+  const char* where = "";                  // "activation.ops:12"
   const Definition* definition = nullptr;  // of a user's operator
 
   mutable std::atomic<const Schema*> parsed{nullptr};
@@ -96,20 +99,21 @@ struct Op {
 };
 
 // The table of all operators. Look-ups are hashed and thread-safe.
-const Op* find_op(Symbol name, Symbol overload = {});     // "aten::add", "Tensor"; nullptr if absent
-const Op* find_op(std::string_view qualified);            // "aten::add.Tensor"
-const std::vector<const Op*>& overloads(Symbol name);     // in declaration order; empty if unknown
+const Op* find_op(Symbol name, Symbol overload = {});  // "aten::add", "Tensor"; nullptr if absent
+const Op* find_op(std::string_view qualified);         // "aten::add.Tensor"
+const std::vector<const Op*>& overloads(Symbol name);  // in declaration order; empty if unknown
 std::vector<const Op*> all_ops();
-const Op& get_op(std::string_view qualified);             // throws not_supported, with the nearest names
+const Op& get_op(std::string_view qualified);  // throws not_supported, with the nearest names
 
-// A user's operator: the same Op, filled in at run time and kept for the life of the process. It needs a kernel or a body;
-// without a shape rule it cannot be exported, without a gradient it ends history. Throws when the name is taken.
+// A user's operator: the same Op, filled in at run time and kept for the life of the process. It needs a
+// kernel or a body; without a shape rule it cannot be exported, without a gradient it ends history. Throws
+// when the name is taken.
 struct Definition {
   Function<Shapes(const Arg* args)> shape = {};
   Function<void(const Arg* args, Value* results)> kernel = {};  // allocates its results
   Function<void(const Arg* args, Value* results)> body = {};    // in terms of other operators
   Function<void(GradContext& context)> grad = {};
-  std::string onnx = {};                                        // as in the .ops files: "my.domain::Foo(x)"
+  std::string onnx = {};  // as in the .ops files: "my.domain::Foo(x)"
 };
 const Op& define(std::string_view schema, Definition definition);
 

@@ -19,8 +19,10 @@ struct Promotion {
     DType d = t.dtype();
     if (t->wrapped_number) {
       // A number brings its category, not its size: a float is the default float, whatever it was made as.
-      if (is_complex(d)) d = to_complex(default_dtype());
-      else if (is_floating(d)) d = default_dtype();
+      if (is_complex(d))
+        d = to_complex(default_dtype());
+      else if (is_floating(d))
+        d = default_dtype();
       number = promote(number, d);
     } else if (t.dim() > 0) {
       dimensioned = promote(dimensioned, d);
@@ -77,7 +79,8 @@ kernels::Loop loop_of(const Op& op, DType compute) {
       fresh->by_dtype[d] = kernels::find_loop(op.loop, static_cast<DType>(d));
     }
     void* expected = nullptr;
-    if (op.loops.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) loops = fresh;
+    if (op.loops.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel))
+      loops = fresh;
     else {
       delete fresh;
       loops = static_cast<Loops*>(expected);
@@ -88,7 +91,8 @@ kernels::Loop loop_of(const Op& op, DType compute) {
 
 [[noreturn]] void no_loop(const Op& op, DType d) {
   std::string name = op.schema().name.str();
-  failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name.substr(name.find("::") + 2), script_name(d));
+  failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name.substr(name.find("::") + 2),
+        script_name(d));
 }
 
 }  // namespace
@@ -104,20 +108,21 @@ Dims broadcast_sizes(Span<const SymInt> a, Span<const SymInt> b) {
   size_t n = std::max(a.size(), b.size());
   Dims sizes(n, SymInt(1));
   for (size_t i = 0; i < n; ++i) {
-    SymInt x = i < a.size() ? a[a.size() - 1 - i] : SymInt(1), y = i < b.size() ? b[b.size() - 1 - i] : SymInt(1);
+    SymInt x = i < a.size() ? a[a.size() - 1 - i] : SymInt(1),
+           y = i < b.size() ? b[b.size() - 1 - i] : SymInt(1);
     SymInt& out = sizes[n - 1 - i];
     if (x.is_int() && y.is_int()) {
       if (x.as_int() != y.as_int() && x.as_int() != 1 && y.as_int() != 1)
-        failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x.as_int(),
-              y.as_int(), n - 1 - i);
+        failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}",
+              x.as_int(), y.as_int(), n - 1 - i);
       out = x.as_int() == 1 ? y : x;
     } else if (surely_eq(x, 1)) {
       out = y;
     } else if (surely_eq(y, 1) || surely_eq(x, y)) {
       out = x;
     } else if (!require_eq(x, y)) {
-      failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x.str(),
-            y.str(), n - 1 - i);
+      failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}",
+            x.str(), y.str(), n - 1 - i);
     } else {
       out = x.is_int() ? x : y;
     }
@@ -170,8 +175,10 @@ Shape pointwise_shape(const Op& op, const Arg* args) {
     const Tensor& t = *args[i].tensor_ptr;
     bool full = t.dim() == static_cast<int64_t>(sizes.size());
     for (size_t d = 0; full && d < sizes.size(); ++d) full = surely_eq(t.sizes()[d], sizes[d]);
-    if (full && !model) model = &t;
-    else if (full && t.is_contiguous() != model->is_contiguous()) differ = true;
+    if (full && !model)
+      model = &t;
+    else if (full && t.is_contiguous() != model->is_contiguous())
+      differ = true;
   }
   DType dtype = output_type(op, input_type(op, args));
   if (!model) return Shape(std::move(sizes), dtype);
@@ -234,7 +241,8 @@ void run(kernels::Loop loop, Span<const Tensor* const> tensors, const DType* com
     strides[n].resize(ndim, 0);
     int64_t lead = ndim - source.dim();
     for (int64_t d = 0; d < source.dim(); ++d)
-      strides[n][lead + d] = source.int_sizes()[d] == 1 && out.int_sizes()[lead + d] != 1 ? 0 : source.int_strides()[d];
+      strides[n][lead + d] =
+          source.int_sizes()[d] == 1 && out.int_sizes()[lead + d] != 1 ? 0 : source.int_strides()[d];
     inputs[n] = {source.data(), source.dtype(), strides[n].data()};
   }
   kernels::Operand output{out.data(), out.dtype(), out.int_strides()};
@@ -280,9 +288,12 @@ void run_loop(const char* name, Span<const Tensor> inputs, const Tensor& out, Sp
 void set_param(kernels::Params& params, int k, const Arg& a) {
   if (a.is_none()) return;
   Scalar s = a.scalar();
-  if (s.is_complex()) params.set(k, s.to_complex());
-  else if (s.is_float()) params.set(k, s.to_double());
-  else params.set(k, s.to_int());
+  if (s.is_complex())
+    params.set(k, s.to_complex());
+  else if (s.is_float())
+    params.set(k, s.to_double());
+  else
+    params.set(k, s.to_int());
 }
 
 void copy_elements(const Tensor& from, const Tensor& to) {
@@ -290,15 +301,17 @@ void copy_elements(const Tensor& from, const Tensor& to) {
   int ndim = static_cast<int>(to.dim());
   SmallVector<int64_t, 6> strides(ndim, 0);
   int64_t lead = ndim - from.dim();
-  if (lead < 0) failf("output with shape {} doesn't match the broadcast shape {}", str(to.sizes()), str(from.sizes()));
+  if (lead < 0)
+    failf("output with shape {} doesn't match the broadcast shape {}", str(to.sizes()), str(from.sizes()));
   for (int64_t d = 0; d < from.dim(); ++d) {
     int64_t a = from.int_sizes()[d], b = to.int_sizes()[lead + d];
     if (a != b && a != 1)
-      failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", b, a,
-            lead + d);
+      failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", b,
+            a, lead + d);
     strides[lead + d] = a == 1 && b != 1 ? 0 : from.int_strides()[d];
   }
-  if (from.dtype() == to.dtype() && from.is_contiguous() && to.is_contiguous() && from.int_numel() == to.int_numel()) {
+  if (from.dtype() == to.dtype() && from.is_contiguous() && to.is_contiguous() &&
+      from.int_numel() == to.int_numel()) {
     std::memmove(to.data(), from.data(), to.int_numel() * to.element_size());
     return;
   }
@@ -309,9 +322,12 @@ void copy_elements(const Tensor& from, const Tensor& to) {
 void fill_elements(const Tensor& t, const Scalar& value) {
   if (t.int_numel() == 0) return;
   kernels::Params p;
-  if (value.is_complex()) p.set(0, value.to_complex());
-  else if (value.is_float()) p.set(0, value.to_double());
-  else p.set(0, value.to_int());
+  if (value.is_complex())
+    p.set(0, value.to_complex());
+  else if (value.is_float())
+    p.set(0, value.to_double());
+  else
+    p.set(0, value.to_int());
   kernels::fill_strided(static_cast<int>(t.dim()), t.int_sizes(), {t.data(), t.dtype(), t.int_strides()}, p);
 }
 
@@ -322,7 +338,8 @@ void resize_output(const Tensor& out, Span<const SymInt> sizes) {
   b.numel = product(sizes);
   b.contiguous = true;
   b.symbolic = b.numel.is_symbolic();
-  if (!b.symbolic) b.storage.grow(static_cast<size_t>((b.offset.as_int() + b.numel.as_int()) * element_size(b.dtype)));
+  if (!b.symbolic)
+    b.storage.grow(static_cast<size_t>((b.offset.as_int() + b.numel.as_int()) * element_size(b.dtype)));
 }
 
 }  // namespace tern

@@ -9,16 +9,26 @@ namespace tern {
 namespace {
 
 constexpr std::pair<std::string_view, BaseType> base_names[] = {
-    {"Tensor", BaseType::tensor},       {"int", BaseType::int_},
-    {"SymInt", BaseType::sym_int},      {"float", BaseType::float_},
-    {"bool", BaseType::bool_},          {"SymBool", BaseType::sym_bool},
-    {"complex", BaseType::complex_},    {"Scalar", BaseType::scalar},
-    {"number", BaseType::scalar},       {"str", BaseType::string},
-    {"ScalarType", BaseType::dtype},    {"Layout", BaseType::layout},
-    {"Device", BaseType::device},       {"MemoryFormat", BaseType::memory_format},
-    {"Generator", BaseType::generator}, {"Storage", BaseType::storage},
-    {"Stream", BaseType::stream},       {"Dimname", BaseType::dimname},
-    {"Any", BaseType::any},             {"NoneType", BaseType::none},
+    {"Tensor", BaseType::tensor},
+    {"int", BaseType::int_},
+    {"SymInt", BaseType::sym_int},
+    {"float", BaseType::float_},
+    {"bool", BaseType::bool_},
+    {"SymBool", BaseType::sym_bool},
+    {"complex", BaseType::complex_},
+    {"Scalar", BaseType::scalar},
+    {"number", BaseType::scalar},
+    {"str", BaseType::string},
+    {"ScalarType", BaseType::dtype},
+    {"Layout", BaseType::layout},
+    {"Device", BaseType::device},
+    {"MemoryFormat", BaseType::memory_format},
+    {"Generator", BaseType::generator},
+    {"Storage", BaseType::storage},
+    {"Stream", BaseType::stream},
+    {"Dimname", BaseType::dimname},
+    {"Any", BaseType::any},
+    {"NoneType", BaseType::none},
 };
 
 class Parser {
@@ -85,7 +95,8 @@ class Parser {
     for (auto [text, type] : base_names)
       if (text == base) a.type.base = type;
     if (a.type.base == BaseType::custom) {
-      if (base == "__torch__" || base.find('.') != std::string_view::npos) a.type.name = base;
+      if (base == "__torch__" || base.find('.') != std::string_view::npos)
+        a.type.name = base;
       else if (base.size() <= 2 && islower(static_cast<unsigned char>(base[0]))) {
         a.type.base = BaseType::type_var;
         a.type.name = base;
@@ -99,8 +110,10 @@ class Parser {
     if (take('(')) alias(a.alias);
     for (;;) {
       if (take('?')) {
-        if (a.type.list) a.type.optional_list = true;
-        else a.type.optional = true;
+        if (a.type.list)
+          a.type.optional_list = true;
+        else
+          a.type.optional = true;
       } else if (take('[')) {
         if (!peek(']')) a.type.fixed_size = static_cast<int>(integer());
         expect(']');
@@ -113,19 +126,23 @@ class Parser {
       }
     }
     space();
-    if (at_ < text_.size() && (isalpha(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) a.name = word();
+    if (at_ < text_.size() && (isalpha(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      a.name = word();
     if (named && a.name.empty()) error("expected the argument's name");
     if (named && take('=')) a.default_value = value(a.type);
     return a;
   }
 
   void alias(AliasInfo& info) {
-    if (take('*')) info.wildcard = true;
-    else info.set = word()[0];
+    if (take('*'))
+      info.wildcard = true;
+    else
+      info.set = word()[0];
     while (take('|')) word();
     if (take('!')) info.write = true;
     if (take("->")) {
-      if (take('*')) info.wildcard = true;
+      if (take('*'))
+        info.wildcard = true;
       else {
         word();
         while (take('|')) word();
@@ -178,7 +195,8 @@ class Parser {
     } else {
       double d;
       auto f = std::from_chars(token.data(), token.data() + token.size(), d);
-      if (f.ec != std::errc() || f.ptr != token.data() + token.size()) error("a default value that is not understood");
+      if (f.ec != std::errc() || f.ptr != token.data() + token.size())
+        error("a default value that is not understood");
       v = d;
     }
     if (type.list && type.fixed_size) return Value::list(std::vector<Value>(type.fixed_size, v));
@@ -243,7 +261,8 @@ class Parser {
 };
 
 std::string default_text(const Value& v, const SchemaType& type) {
-  if (type.base == BaseType::memory_format && v.is_int()) return std::string(name(static_cast<MemoryFormat>(v.to_int())));
+  if (type.base == BaseType::memory_format && v.is_int())
+    return std::string(name(static_cast<MemoryFormat>(v.to_int())));
   if (type.base == BaseType::string && v.is_string()) return "\"" + v.string() + "\"";
   return v.str();
 }
@@ -257,7 +276,8 @@ std::string arg_text(const SchemaArg& a) {
     }
   if (type.empty()) type = a.type.name.str();
   if (a.alias.set)
-    type += std::string("(") + a.alias.set + (a.alias.write ? "!" : "") + (a.alias.wildcard ? " -> *" : "") + ")";
+    type +=
+        std::string("(") + a.alias.set + (a.alias.write ? "!" : "") + (a.alias.wildcard ? " -> *" : "") + ")";
   if (a.type.list) {
     if (a.type.element_optional) type += "?";
     type += a.type.fixed_size ? fmt::format("[{}]", a.type.fixed_size) : "[]";

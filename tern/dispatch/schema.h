@@ -11,8 +11,27 @@
 namespace tern {
 
 enum class BaseType : uint8_t {
-  tensor, int_, sym_int, float_, bool_, sym_bool, complex_, scalar, string, dtype, layout, device, memory_format,
-  generator, storage, stream, dimname, any, none, type_var, custom,
+  tensor,
+  int_,
+  sym_int,
+  float_,
+  bool_,
+  sym_bool,
+  complex_,
+  scalar,
+  string,
+  dtype,
+  layout,
+  device,
+  memory_format,
+  generator,
+  storage,
+  stream,
+  dimname,
+  any,
+  none,
+  type_var,
+  custom,
 };
 
 struct SchemaType {
@@ -24,13 +43,13 @@ struct SchemaType {
   int fixed_size = 0;             // int[2]: a single int stands for a list of that length
   Symbol name;                    // of a custom class, or a type variable
 
-  std::string str() const;        // as written in a schema
+  std::string str() const;  // as written in a schema
   bool accepts_none() const { return list ? optional_list : optional; }
 };
 
 struct AliasInfo {
-  char set = 0;       // 'a' of Tensor(a); 0 when the value aliases nothing
-  bool write = false; // Tensor(a!)
+  char set = 0;           // 'a' of Tensor(a); 0 when the value aliases nothing
+  bool write = false;     // Tensor(a!)
   bool wildcard = false;  // Tensor(a -> *) or (*)
 };
 
@@ -43,8 +62,8 @@ struct SchemaArg {
 };
 
 struct Schema {
-  Symbol name;       // "aten::add"
-  Symbol overload;   // "Tensor"; empty for the default overload
+  Symbol name;      // "aten::add"
+  Symbol overload;  // "Tensor"; empty for the default overload
   std::vector<SchemaArg> args;
   std::vector<SchemaArg> returns;
   bool vararg = false, varret = false;
@@ -56,8 +75,8 @@ struct Schema {
   bool mutates() const;
 };
 
-// Parses "ns::name.overload(Tensor(a!) self, *, int dim=-1) -> (Tensor, Tensor(a!))". Without a namespace it is aten.
-// Throws with the column of the mistake.
+// Parses "ns::name.overload(Tensor(a!) self, *, int dim=-1) -> (Tensor, Tensor(a!))". Without a namespace it
+// is aten. Throws with the column of the mistake.
 Schema parse_schema(std::string_view text);
 
 }  // namespace tern

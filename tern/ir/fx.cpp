@@ -195,16 +195,26 @@ struct Walk {
         {"and_", "&"}, {"or_", "|"}, {"xor", "^"}, {"lshift", "<<"},   {"rshift", ">>"}, {"pow", "**"}};
     // The builtins on numbers that TorchScript and our recorder write, by their names in Python.
     static constexpr std::pair<std::string_view, std::string_view> builtins[] = {
-        {"aten::add", "_operator::add"},           {"aten::sub", "_operator::sub"},
-        {"aten::mul", "_operator::mul"},           {"aten::floordiv", "_operator::floordiv"},
-        {"aten::div", "_operator::truediv"},       {"aten::remainder", "_operator::mod"},
-        {"aten::pow", "_operator::pow"},           {"aten::neg", "_operator::neg"},
-        {"aten::eq", "_operator::eq"},             {"aten::ne", "_operator::ne"},
-        {"aten::lt", "_operator::lt"},             {"aten::le", "_operator::le"},
-        {"aten::gt", "_operator::gt"},             {"aten::ge", "_operator::ge"},
-        {"aten::__and__", "_operator::and_"},      {"aten::__or__", "_operator::or_"},
-        {"aten::__lshift__", "_operator::lshift"}, {"aten::__rshift__", "_operator::rshift"},
-        {"aten::__not__", "torch::sym_not"},       {"prim::max", "torch::sym_max"},
+        {"aten::add", "_operator::add"},
+        {"aten::sub", "_operator::sub"},
+        {"aten::mul", "_operator::mul"},
+        {"aten::floordiv", "_operator::floordiv"},
+        {"aten::div", "_operator::truediv"},
+        {"aten::remainder", "_operator::mod"},
+        {"aten::pow", "_operator::pow"},
+        {"aten::neg", "_operator::neg"},
+        {"aten::eq", "_operator::eq"},
+        {"aten::ne", "_operator::ne"},
+        {"aten::lt", "_operator::lt"},
+        {"aten::le", "_operator::le"},
+        {"aten::gt", "_operator::gt"},
+        {"aten::ge", "_operator::ge"},
+        {"aten::__and__", "_operator::and_"},
+        {"aten::__or__", "_operator::or_"},
+        {"aten::__lshift__", "_operator::lshift"},
+        {"aten::__rshift__", "_operator::rshift"},
+        {"aten::__not__", "torch::sym_not"},
+        {"prim::max", "torch::sym_max"},
         {"prim::min", "torch::sym_min"}};
     std::string_view kind = n.kind().view();
     if (!n.op()) {

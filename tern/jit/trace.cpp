@@ -29,9 +29,12 @@ std::shared_ptr<ModuleTree> tree_of(const nn::Module& module,
   tree = fresh;
   fresh->type_name = module.type_name();
   fresh->training = module.training();
-  for (const auto& [name, t] : module.named_parameters(false)) fresh->members.push_back({name, t, script::Role::parameter});
-  for (const auto& [name, t] : module.named_buffers(false)) fresh->members.push_back({name, t, script::Role::buffer});
-  for (const auto& [name, child] : module.named_children()) fresh->children.emplace_back(name, tree_of(child, made));
+  for (const auto& [name, t] : module.named_parameters(false))
+    fresh->members.push_back({name, t, script::Role::parameter});
+  for (const auto& [name, t] : module.named_buffers(false))
+    fresh->members.push_back({name, t, script::Role::buffer});
+  for (const auto& [name, child] : module.named_children())
+    fresh->children.emplace_back(name, tree_of(child, made));
   return fresh;
 }
 
@@ -90,7 +93,8 @@ std::string difference(const std::string& a, const std::string& b) {
   std::vector<std::string> x = lines_of(a), y = lines_of(b);
   size_t head = 0, tail = 0;
   while (head < x.size() && head < y.size() && x[head] == y[head]) ++head;
-  while (tail < x.size() - head && tail < y.size() - head && x[x.size() - 1 - tail] == y[y.size() - 1 - tail]) ++tail;
+  while (tail < x.size() - head && tail < y.size() - head && x[x.size() - 1 - tail] == y[y.size() - 1 - tail])
+    ++tail;
   std::string text;
   for (size_t i = 0; i < head; ++i) text += "\t\t  " + x[i] + "\n";
   for (size_t i = head; i < x.size() - tail; ++i) text += "\t\t- " + x[i] + "\n";
@@ -108,13 +112,15 @@ std::optional<std::string> compare(const Tensor& got, const Tensor& expected, do
   Tensor wrong = off > b.abs() * tolerance + tolerance;
   int64_t count = wrong.sum().item<int64_t>();
   if (!count) return std::nullopt;
-  return fmt::format("Tensor-likes are not close!\n\nMismatched elements: {} / {} ({:.1f}%)\nGreatest absolute difference: {}",
-                     count, got.int_numel(), 100.0 * static_cast<double>(count) / static_cast<double>(got.int_numel()),
-                     off.max().item<double>());
+  return fmt::format(
+      "Tensor-likes are not close!\n\nMismatched elements: {} / {} ({:.1f}%)\nGreatest absolute difference: "
+      "{}",
+      count, got.int_numel(), 100.0 * static_cast<double>(count) / static_cast<double>(got.int_numel()),
+      off.max().item<double>());
 }
 
-void check(const ScriptModule& module, const ir::Graph& graph, const Traced& what, const TraceOptions& options,
-           const std::vector<tern::Value>& inputs) {
+void check(const ScriptModule& module, const ir::Graph& graph, const Traced& what,
+           const TraceOptions& options, const std::vector<tern::Value>& inputs) {
   std::vector<std::vector<tern::Value>> sets = options.check_inputs;
   if (sets.empty()) sets.push_back(inputs);
   std::string first = shapeless(graph);
@@ -129,9 +135,11 @@ void check(const ScriptModule& module, const ir::Graph& graph, const Traced& wha
     for (size_t i = 0; i < expected.size() && i < got.size(); ++i) {
       if (!expected[i].is_tensor() || !got[i].is_tensor()) continue;
       if (auto why = compare(got[i].tensor(), expected[i].tensor(), options.check_tolerance))
-        warn("TracerWarning", fmt::format("Output nr {}. of the traced function does not match the corresponding output of the "
-                                          "Python function. Detailed error:\n{}",
-                                          i + 1, *why));
+        warn(
+            "TracerWarning",
+            fmt::format("Output nr {}. of the traced function does not match the corresponding output of the "
+                        "Python function. Detailed error:\n{}",
+                        i + 1, *why));
     }
   }
 }
@@ -139,13 +147,15 @@ void check(const ScriptModule& module, const ir::Graph& graph, const Traced& wha
 }  // namespace
 
 ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs, const TraceOptions& options) {
-  // The function is run on the user's own tensors, as PyTorch does; what it is checked with must be from before.
+  // The function is run on the user's own tensors, as PyTorch does; what it is checked with must be from
+  // before.
   std::vector<tern::Value> before = options.check_trace ? fresh_copy(inputs) : std::vector<tern::Value>();
   capture::Trace recorded = record(what, inputs, options, true);
   std::unique_ptr<ir::Graph> kept = options.check_trace ? recorded.graph->clone() : nullptr;
 
   std::unordered_map<const void*, std::shared_ptr<ModuleTree>> made;
-  std::shared_ptr<ModuleTree> tree = what.module ? tree_of(*what.module, made) : std::make_shared<ModuleTree>();
+  std::shared_ptr<ModuleTree> tree =
+      what.module ? tree_of(*what.module, made) : std::make_shared<ModuleTree>();
   if (!what.module) tree->type_name = "TracedFunction";
   ModuleTree::Method forward;
   forward.name = "forward";
@@ -156,7 +166,8 @@ ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs, c
   return module;
 }
 
-TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inputs, const TraceOptions& options) {
+TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inputs,
+                        const TraceOptions& options) {
   capture::Trace recorded = record(what, inputs, options, true);
   TracedGraph result;
   result.outputs = recorded.outputs;

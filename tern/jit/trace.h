@@ -7,8 +7,8 @@
 namespace tern::jit {
 
 struct TraceOptions {
-  // The traced module is run beside the function on `check_inputs` (by default the example inputs): another graph is an
-  // error, other numbers are a TracerWarning.
+  // The traced module is run beside the function on `check_inputs` (by default the example inputs): another
+  // graph is an error, other numbers are a TracerWarning.
   bool check_trace = true;
   std::vector<std::vector<tern::Value>> check_inputs = {};
   double check_tolerance = 1e-5;
@@ -24,14 +24,16 @@ struct Traced {
 };
 
 // Throws what the function throws, and TracingCheckError's text: "Graphs differed across invocations!".
-ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs, const TraceOptions& options = {});
+ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs,
+                   const TraceOptions& options = {});
 // The graph alone: parameters that are used follow the inputs, each tensor once; no self.
 struct TracedGraph {
   std::unique_ptr<ir::Graph> graph;
   tern::Value outputs;
   std::vector<Tensor> inputs;  // for the graph's inputs, in order
 };
-TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inputs, const TraceOptions& options = {});
+TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inputs,
+                        const TraceOptions& options = {});
 
 template <class T>
 concept Traceable = !std::is_same_v<T, Traced>;
@@ -46,7 +48,8 @@ ScriptModule trace(const T& what, const std::vector<tern::Value>& inputs, const 
   return trace(traced(const_cast<T&>(what)), inputs, options);
 }
 template <Traceable T>
-TracedGraph trace_graph(const T& what, const std::vector<tern::Value>& inputs, const TraceOptions& options = {}) {
+TracedGraph trace_graph(const T& what, const std::vector<tern::Value>& inputs,
+                        const TraceOptions& options = {}) {
   return trace_graph(traced(const_cast<T&>(what)), inputs, options);
 }
 

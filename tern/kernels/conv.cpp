@@ -161,13 +161,18 @@ struct Descs {
 // attr may be null; images in the layouts of `d` (any lets oneDNN choose).
 void make_primitive(Primitive& out, const Geometry& g, Direction direction, const Descs& d, bool bias,
                     dnnl_primitive_attr_t attr) {
-  dnnl_dims_t strides, dilates, padding;
-  for (int k = 0; k < g.dims; ++k)
-    strides[k] = g.stride[k], dilates[k] = g.dilation[k] - 1, padding[k] = g.padding[k];
+  dnnl_dims_t strides, dilates, padding, padding_end;
+  for (int k = 0; k < g.dims; ++k) {
+    strides[k] = g.stride[k], dilates[k] = g.dilation[k] - 1, padding[k] = padding_end[k] = g.padding[k];
+    // A transposed convolution may ask for more output than the input reaches: the far side is padded to fit.
+    const int64_t in = d.x.dims[k + 2], out = d.y.dims[k + 2], reach = g.dilation[k] * (g.kernel[k] - 1) + 1;
+    if ((in + 2 * g.padding[k] - reach) / g.stride[k] + 1 != out)
+      padding_end[k] = (out - 1) * g.stride[k] + reach - in - g.padding[k];
+  }
   dnnl_convolution_desc_t forward;
   check(dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct,
                                                    &d.x, &d.w, bias ? &d.bias : nullptr, &d.y, strides,
-                                                   dilates, padding, padding),
+                                                   dilates, padding, padding_end),
         "describing a convolution");
   dnnl_primitive_desc_t pd = nullptr, hint = nullptr;
   check(dnnl_primitive_desc_create(&hint, &forward, direction == Direction::forward ? attr : nullptr,

@@ -26,6 +26,7 @@ struct LineLoops {
   double (*squares)(const T*, double, int64_t);
   double (*dot)(const T*, const T*, int64_t);
   void (*affine)(T*, const T*, T, T, int64_t);
+  void (*centre)(T*, const T*, T, T, int64_t);
   void (*combine)(T*, const T*, T, const T*, T, T, int64_t);
   void (*weigh)(T*, const T*, const T*, const T*, int64_t);
   void (*collect)(double*, double*, const T*, const T*, double, double, int64_t);
@@ -72,6 +73,12 @@ HWY_ATTR void affine(T* out, const T* x, T a, T b, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = a * x[i] + b;
 }
+// out = (x - m) * s: exact where x is its own mean
+template <class T>
+HWY_ATTR void centre(T* out, const T* x, T m, T s, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - m) * s;
+}
 // out = a * x + b * y + c
 template <class T>
 HWY_ATTR void combine(T* out, const T* x, T a, const T* y, T b, T c, int64_t n) {
@@ -102,7 +109,7 @@ HWY_ATTR void collect(double* gw, double* gb, const T* g, const T* x, double mea
 
 template <class T>
 constexpr LineLoops<T> make_loops() {
-  return {sum<T>, squares<T>, dot<T>, affine<T>, combine<T>, weigh<T>, collect<T>};
+  return {sum<T>, squares<T>, dot<T>, affine<T>, centre<T>, combine<T>, weigh<T>, collect<T>};
 }
 constexpr LineLoops<float> kFloatLoops = make_loops<float>();
 constexpr LineLoops<double> kDoubleLoops = make_loops<double>();
@@ -207,7 +214,7 @@ void layer_norm(DType type, int64_t rows, int64_t n, const void* x, const void* 
         T* o = out.target(r * n, n, to);
         const double m = l.sum(a, n) / static_cast<double>(n);
         const double s = 1 / std::sqrt(l.squares(a, m, n) / static_cast<double>(n) + eps);
-        l.affine(o, a, static_cast<T>(s), static_cast<T>(-m * s), n);
+        l.centre(o, a, static_cast<T>(m), static_cast<T>(s), n);
         if (w || b) l.weigh(o, o, w, b, n);
         out.put(r * n, n, o);
         if (mean) static_cast<T*>(mean)[r] = static_cast<T>(m);

@@ -14,7 +14,8 @@ Value call_with_values(const std::vector<Value>& args, Call&& call) {
   if (args.size() != sizeof...(A)) wrong_argument_count(sizeof...(A), args.size());
   auto given = [&]<size_t... I>(std::index_sequence<I...>) {
     return std::tuple<std::remove_cvref_t<A>...>{tree::from_value<std::remove_cvref_t<A>>(args[I])...};
-  }(std::index_sequence_for<A...>());
+  }
+  (std::index_sequence_for<A...>());
   if constexpr (std::is_void_v<Result>) {
     std::apply(call, given);
     return {};
@@ -33,7 +34,8 @@ struct Callable<R (C::*)(A...)> {
   }
   template <class M>
   static Value call_module(M& m, const std::vector<Value>& args) {
-    return call_with_values<R, A...>(args, [&](auto&... a) -> R { return nn::call(m, static_cast<A>(a)...); });
+    return call_with_values<R, A...>(args,
+                                     [&](auto&... a) -> R { return nn::call(m, static_cast<A>(a)...); });
   }
 };
 template <class C, class R, class... A>
@@ -50,11 +52,15 @@ template <class T>
 Function<Value(const std::vector<Value>&)> as_callable(T& what) {
   if constexpr (std::is_base_of_v<Module, T>) {
     what.template name_type<T>();
-    return [&what](const std::vector<Value>& args) { return Callable<decltype(&T::forward)>::call_module(what, args); };
+    return [&what](const std::vector<Value>& args) {
+      return Callable<decltype(&T::forward)>::call_module(what, args);
+    };
   } else if constexpr (std::is_pointer_v<T>) {
     return [&what](const std::vector<Value>& args) { return Callable<T>::call(what, args); };
   } else {
-    return [&what](const std::vector<Value>& args) { return Callable<decltype(&T::operator())>::call(what, args); };
+    return [&what](const std::vector<Value>& args) {
+      return Callable<decltype(&T::operator())>::call(what, args);
+    };
   }
 }
 

@@ -12,7 +12,6 @@ void not_implemented_for(std::string_view op, DType d) {
   failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(d));
 }
 
-
 Tensor row_major(const Tensor& t, DType dtype) {
   if (dtype == DType::undefined) dtype = t.dtype();
   if (t.is_contiguous() && t.dtype() == dtype) return t;

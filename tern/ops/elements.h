@@ -8,7 +8,6 @@ namespace tern {
 
 [[noreturn]] void not_implemented_for(std::string_view op, DType d);  // '"sort" not implemented for 'Bool''
 
-
 // A value of the size of an element, for kernels that only move elements.
 template <size_t N>
 struct Bytes {

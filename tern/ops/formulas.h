@@ -36,22 +36,25 @@ Tensor masked_select_backward(const Tensor& grad, Span<const SymInt> sizes, cons
 // Convolution (conv/conv.cpp).
 std::optional<Span<const SymInt>> sizes_if_defined(const Tensor& t);
 Dims as_dims(Ints list);
-std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(GradContext& context, const Tensor& grad_output, const Tensor& input,
-                                                               const Tensor& weight, Span<const SymInt> stride,
-                                                               Span<const SymInt> padding, Span<const SymInt> dilation,
-                                                               bool transposed, Span<const SymInt> output_padding, SymInt groups);
-Tensor conv_nd(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
-               Span<const SymInt> padding, Span<const SymInt> dilation, bool transposed, Span<const SymInt> output_padding,
-               SymInt groups);
-Tensor conv_nd_mode(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
-                    std::string_view padding, Span<const SymInt> dilation, SymInt groups);
-Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& bias, Span<const SymInt> stride,
-                      std::string_view padding, Span<const SymInt> dilation, SymInt groups);
+std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(
+    GradContext& context, const Tensor& grad_output, const Tensor& input, const Tensor& weight,
+    Span<const SymInt> stride, Span<const SymInt> padding, Span<const SymInt> dilation, bool transposed,
+    Span<const SymInt> output_padding, SymInt groups);
+Tensor conv_nd(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
+               Span<const SymInt> stride, Span<const SymInt> padding, Span<const SymInt> dilation,
+               bool transposed, Span<const SymInt> output_padding, SymInt groups);
+Tensor conv_nd_mode(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                    Span<const SymInt> stride, std::string_view padding, Span<const SymInt> dilation,
+                    SymInt groups);
+Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                      Span<const SymInt> stride, std::string_view padding, Span<const SymInt> dilation,
+                      SymInt groups);
 // Pooling and padding (pool/).
 Tensor pick_pooled(const Tensor& t, const Tensor& indices, int64_t dims);
 Dims last_sizes(Span<const SymInt> sizes, int64_t n);
 Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t dims);
-Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding, bool reflect);
+Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding,
+                       bool reflect);
 std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim);
 Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 

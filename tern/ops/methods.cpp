@@ -141,13 +141,26 @@ Tensor operator/(LeftNumber a, const Tensor& b) {
   return mul(reciprocal(b, a.loc), wrap_number(a.value), a.loc);
 }
 Tensor operator-(const Tensor& a) { return neg(a); }
-// A comparison with a number is the overload for numbers, as in PyTorch; arithmetic takes the number as a tensor.
+// A comparison with a number is the overload for numbers, as in PyTorch; arithmetic takes the number as a
+// tensor.
 static bool is_number(const Operand& b) { return b.tensor.defined() && b.tensor->wrapped_number; }
-Tensor operator==(const Tensor& a, Operand b) { return is_number(b) ? eq(a, read_scalar(b.tensor), b.loc) : eq(a, b.tensor, b.loc); }
-Tensor operator!=(const Tensor& a, Operand b) { return is_number(b) ? ne(a, read_scalar(b.tensor), b.loc) : ne(a, b.tensor, b.loc); }
-Tensor operator<(const Tensor& a, Operand b) { return is_number(b) ? lt(a, read_scalar(b.tensor), b.loc) : lt(a, b.tensor, b.loc); }
-Tensor operator<=(const Tensor& a, Operand b) { return is_number(b) ? le(a, read_scalar(b.tensor), b.loc) : le(a, b.tensor, b.loc); }
-Tensor operator>(const Tensor& a, Operand b) { return is_number(b) ? gt(a, read_scalar(b.tensor), b.loc) : gt(a, b.tensor, b.loc); }
-Tensor operator>=(const Tensor& a, Operand b) { return is_number(b) ? ge(a, read_scalar(b.tensor), b.loc) : ge(a, b.tensor, b.loc); }
+Tensor operator==(const Tensor& a, Operand b) {
+  return is_number(b) ? eq(a, read_scalar(b.tensor), b.loc) : eq(a, b.tensor, b.loc);
+}
+Tensor operator!=(const Tensor& a, Operand b) {
+  return is_number(b) ? ne(a, read_scalar(b.tensor), b.loc) : ne(a, b.tensor, b.loc);
+}
+Tensor operator<(const Tensor& a, Operand b) {
+  return is_number(b) ? lt(a, read_scalar(b.tensor), b.loc) : lt(a, b.tensor, b.loc);
+}
+Tensor operator<=(const Tensor& a, Operand b) {
+  return is_number(b) ? le(a, read_scalar(b.tensor), b.loc) : le(a, b.tensor, b.loc);
+}
+Tensor operator>(const Tensor& a, Operand b) {
+  return is_number(b) ? gt(a, read_scalar(b.tensor), b.loc) : gt(a, b.tensor, b.loc);
+}
+Tensor operator>=(const Tensor& a, Operand b) {
+  return is_number(b) ? ge(a, read_scalar(b.tensor), b.loc) : ge(a, b.tensor, b.loc);
+}
 
 }  // namespace tern

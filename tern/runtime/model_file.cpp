@@ -2,9 +2,9 @@
 
 #include "tern/base/format.h"
 #include "tern/export/pt2.h"
+#include "tern/export/script.h"
 #include "tern/io/file.h"
 #include "tern/jit/archive.h"
-#include "tern/export/script.h"
 #include "tern/onnx/onnx.h"
 #include "tern/onnx/program.h"
 
@@ -47,7 +47,8 @@ ExportedProgram program_of(onnx::Imported imported) {
     map.emplace(inputs[i], ir::In(v));
     const auto& [name, tensor] = imported.state[i - imported.num_inputs];
     bool floating = tensor.is_floating_point() || tensor.is_complex();
-    data->signature.inputs.push_back({.kind = floating ? InputKind::parameter : InputKind::buffer, .name = v.name(), .target = name});
+    data->signature.inputs.push_back(
+        {.kind = floating ? InputKind::parameter : InputKind::buffer, .name = v.name(), .target = name});
     data->state.emplace_back(name, tensor);
   }
   for (size_t i = 0; i < imported.num_inputs; ++i) {
@@ -58,7 +59,8 @@ ExportedProgram program_of(onnx::Imported imported) {
   }
   for (const ir::In& out : graph.inline_block(imported.graph->top(), map)) graph.add_output(out);
   for (const ir::Operand& o : graph.outputs())
-    data->signature.outputs.push_back({.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});
+    data->signature.outputs.push_back(
+        {.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});
   size_t outputs = graph.outputs().size();
   data->in_spec = tree::flatten(Value::tuple({example_tree(imported.num_inputs), Value::dict()})).spec;
   if (outputs != 1) data->out_spec = tree::flatten(example_tree(outputs)).spec;
@@ -71,16 +73,21 @@ ExportedProgram program_of(onnx::Imported imported) {
 
 ExportedProgram load_model(const std::string& path) {
   switch (format_of_file(path)) {
-    case ModelFormat::pt2: return load_program(path);
-    case ModelFormat::pt: return from_script(jit::load(path));
-    default: return program_of(onnx::import_model(onnx::load(path)));
+    case ModelFormat::pt2:
+      return load_program(path);
+    case ModelFormat::pt:
+      return from_script(jit::load(path));
+    default:
+      return program_of(onnx::import_model(onnx::load(path)));
   }
 }
 
 void save_model(const ExportedProgram& program, const std::string& path, const SaveModelOptions& options) {
   switch (format_of_name(path)) {
-    case ModelFormat::pt2: return save(program, path);
-    case ModelFormat::pt: return to_script(program).save(path);
+    case ModelFormat::pt2:
+      return save(program, path);
+    case ModelFormat::pt:
+      return to_script(program).save(path);
     default: {
       onnx::ExportOptions o;
       if (options.opset) o.opset = options.opset;

@@ -1,5 +1,5 @@
-// Model files of any format as one thing: an ExportedProgram. What is loaded from .pt2, .pt or .onnx can be run, inspected and
-// written as any of them.
+// Model files of any format as one thing: an ExportedProgram. What is loaded from .pt2, .pt or .onnx can be
+// run, inspected and written as any of them.
 #pragma once
 #include <string>
 
@@ -20,6 +20,7 @@ ExportedProgram load_model(const std::string& path);
 struct SaveModelOptions {
   int64_t opset = 0;  // of .onnx; 0: the default
 };
-void save_model(const ExportedProgram& program, const std::string& path, const SaveModelOptions& options = {});
+void save_model(const ExportedProgram& program, const std::string& path,
+                const SaveModelOptions& options = {});
 
 }  // namespace tern

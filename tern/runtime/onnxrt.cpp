@@ -19,15 +19,36 @@
 namespace tern::runtime {
 namespace {
 
-// ONNX Runtime's C interface is a table of functions in an order that never changes; these are the places of those used
-// here (onnxruntime_c_api.h, struct OrtApi).
+// ONNX Runtime's C interface is a table of functions in an order that never changes; these are the places of
+// those used here (onnxruntime_c_api.h, struct OrtApi).
 enum Place {
-  GetErrorMessage = 2, CreateEnv = 3, CreateSession = 7, CreateSessionFromArray = 8, Run = 9, CreateSessionOptions = 10,
-  SetSessionGraphOptimizationLevel = 23, SetIntraOpNumThreads = 24, SessionGetInputCount = 30, SessionGetOutputCount = 31,
-  SessionGetInputName = 36, SessionGetOutputName = 37, CreateTensorWithDataAsOrtValue = 49, GetTensorMutableData = 51,
-  GetTensorElementType = 60, GetDimensionsCount = 61, GetDimensions = 62, GetTensorTypeAndShape = 65, CreateCpuMemoryInfo = 69,
-  AllocatorFree = 76, GetAllocatorWithDefaultOptions = 78, ReleaseStatus = 93, ReleaseMemoryInfo = 94, ReleaseSession = 95,
-  ReleaseValue = 96, ReleaseTensorTypeAndShapeInfo = 99, ReleaseSessionOptions = 100,
+  GetErrorMessage = 2,
+  CreateEnv = 3,
+  CreateSession = 7,
+  CreateSessionFromArray = 8,
+  Run = 9,
+  CreateSessionOptions = 10,
+  SetSessionGraphOptimizationLevel = 23,
+  SetIntraOpNumThreads = 24,
+  SessionGetInputCount = 30,
+  SessionGetOutputCount = 31,
+  SessionGetInputName = 36,
+  SessionGetOutputName = 37,
+  CreateTensorWithDataAsOrtValue = 49,
+  GetTensorMutableData = 51,
+  GetTensorElementType = 60,
+  GetDimensionsCount = 61,
+  GetDimensions = 62,
+  GetTensorTypeAndShape = 65,
+  CreateCpuMemoryInfo = 69,
+  AllocatorFree = 76,
+  GetAllocatorWithDefaultOptions = 78,
+  ReleaseStatus = 93,
+  ReleaseMemoryInfo = 94,
+  ReleaseSession = 95,
+  ReleaseValue = 96,
+  ReleaseTensorTypeAndShapeInfo = 99,
+  ReleaseSessionOptions = 100,
 };
 
 struct Library {
@@ -88,7 +109,9 @@ const Library& library(const std::string& asked) {
   auto base = reinterpret_cast<const ApiBase* (*)()>(dlsym(handle, "OrtGetApiBase"));
   if (!base) failf(ErrorKind::not_supported, "the onnxrt backend: {} is not ONNX Runtime", path);
   void* const* api = base()->get_api(16);  // every release since 1.16 offers version 16
-  if (!api) failf(ErrorKind::not_supported, "the onnxrt backend: ONNX Runtime {} is too old (1.16 or newer)", base()->version());
+  if (!api)
+    failf(ErrorKind::not_supported, "the onnxrt backend: ONNX Runtime {} is too old (1.16 or newer)",
+          base()->version());
   Library fresh{api, nullptr, nullptr};
   fresh.call(CreateEnv, 3 /* errors */, "tern", &fresh.env);
   fresh.call(CreateCpuMemoryInfo, 0 /* arena */, 0 /* default */, &fresh.memory);
@@ -100,7 +123,25 @@ struct TypePair {
   DType dtype;
   int onnx;
 };
-constexpr TypePair types[] = {{kFloat, 1}, {kByte, 2}, {kChar, 3}, {DType::uint16, 4}, {kShort, 5}, {kInt, 6}, {kLong, 7}, {kBool, 9}, {kHalf, 10}, {kDouble, 11}, {DType::uint32, 12}, {DType::uint64, 13}, {kComplexFloat, 14}, {kComplexDouble, 15}, {kBFloat16, 16}, {DType::float8_e4m3fn, 17}, {DType::float8_e4m3fnuz, 18}, {DType::float8_e5m2, 19}, {DType::float8_e5m2fnuz, 20}};
+constexpr TypePair types[] = {{kFloat, 1},
+                              {kByte, 2},
+                              {kChar, 3},
+                              {DType::uint16, 4},
+                              {kShort, 5},
+                              {kInt, 6},
+                              {kLong, 7},
+                              {kBool, 9},
+                              {kHalf, 10},
+                              {kDouble, 11},
+                              {DType::uint32, 12},
+                              {DType::uint64, 13},
+                              {kComplexFloat, 14},
+                              {kComplexDouble, 15},
+                              {kBFloat16, 16},
+                              {DType::float8_e4m3fn, 17},
+                              {DType::float8_e4m3fnuz, 18},
+                              {DType::float8_e5m2, 19},
+                              {DType::float8_e5m2fnuz, 20}};
 
 int onnx_type(DType d) {
   for (TypePair p : types)
@@ -146,14 +187,15 @@ class OnnxrtEngine : public Engine {
         kept.push_back(t);
         void* v = nullptr;
         lib_.call(CreateTensorWithDataAsOrtValue, static_cast<const void*>(lib_.memory), t.data(),
-                  static_cast<size_t>(t.int_numel() * t.element_size()), t.int_sizes(), static_cast<size_t>(t.dim()),
-                  onnx_type(t.dtype()), &v);
+                  static_cast<size_t>(t.int_numel() * t.element_size()), t.int_sizes(),
+                  static_cast<size_t>(t.dim()), onnx_type(t.dtype()), &v);
         values.push_back(v);
         in_names.push_back(input_names[i].c_str());
       }
       for (const std::string& n : output_names) out_names.push_back(n.c_str());
-      lib_.call(Run, session_, static_cast<const void*>(nullptr), in_names.data(), static_cast<const void* const*>(values.data()),
-                values.size(), out_names.data(), out_names.size(), outputs.data());
+      lib_.call(Run, session_, static_cast<const void*>(nullptr), in_names.data(),
+                static_cast<const void* const*>(values.data()), values.size(), out_names.data(),
+                out_names.size(), outputs.data());
       std::vector<Value> results;
       for (void* v : outputs) results.push_back(read(v));
       release_all();
@@ -204,8 +246,8 @@ class OnnxrtEngine : public Engine {
   void* session_ = nullptr;
 };
 
-// Keeps the .onnx file that the session was made from. A model whose input sizes are not known is lowered anew for each set of
-// sizes it meets.
+// Keeps the .onnx file that the session was made from. A model whose input sizes are not known is lowered
+// anew for each set of sizes it meets.
 class LoweredEngine : public Engine {
  public:
   LoweredEngine(const SessionModel& model, const SessionOptions& options) : model_(model), options_(options) {
@@ -213,8 +255,10 @@ class LoweredEngine : public Engine {
       const ir::Type& type = *model.graph->inputs()[i]->type();
       sized_ &= model.bindings[i].tensor.defined() || !type.is_tensor() || type.has_sizes();
     }
-    if (sized_) lower(*model.graph);
-    else library(options.onnxruntime);
+    if (sized_)
+      lower(*model.graph);
+    else
+      library(options.onnxruntime);
   }
 
   std::vector<Value> run(Span<const Value> inputs) override {
@@ -235,10 +279,12 @@ class LoweredEngine : public Engine {
     size_t next = 0;
     for (const Binding& b : model_.bindings) {
       const Value v = b.tensor.defined() ? Value(b.tensor) : inputs[next++];
-      options.inputs.push_back(v.is_tensor() ? Value(make_tensor(v.tensor().sizes(), v.tensor().dtype(), kCPU, true)) : v);
+      options.inputs.push_back(
+          v.is_tensor() ? Value(make_tensor(v.tensor().sizes(), v.tensor().dtype(), kCPU, true)) : v);
     }
     capture::Retraced retraced = capture::retrace(*model_.graph, options);
-    if (!retraced.mutated.empty()) fail(ErrorKind::not_supported, "the onnxrt backend: the model writes to its inputs or its state");
+    if (!retraced.mutated.empty())
+      fail(ErrorKind::not_supported, "the onnxrt backend: the model writes to its inputs or its state");
     lower(*retraced.graph);
   }
 
@@ -256,7 +302,8 @@ class LoweredEngine : public Engine {
     order_.clear();
     for (const std::string& name : engine_->input_names) {
       auto it = std::find(model_.input_names.begin(), model_.input_names.end(), name);
-      if (it == model_.input_names.end()) failf("the onnxrt backend: the lowered model asks for an unknown input '{}'", name);
+      if (it == model_.input_names.end())
+        failf("the onnxrt backend: the lowered model asks for an unknown input '{}'", name);
       order_.push_back(static_cast<size_t>(it - model_.input_names.begin()));
     }
   }
@@ -293,7 +340,8 @@ std::string find_onnxruntime(const std::string& asked) {
     return "libonnxruntime.so";
   }
   fail(ErrorKind::not_supported,
-       "the onnxrt backend needs ONNX Runtime's shared library: `pip install onnxruntime` into the active Python environment "
+       "the onnxrt backend needs ONNX Runtime's shared library: `pip install onnxruntime` into the active "
+       "Python environment "
        "or ./.venv, or set TERN_ONNXRUNTIME to the path of libonnxruntime.so");
 }
 
@@ -302,7 +350,8 @@ std::unique_ptr<Engine> make_onnxrt_engine(const SessionModel& model, const Sess
 }
 
 std::unique_ptr<Engine> make_onnxrt_engine(const std::string& path, const SessionOptions& options,
-                                           std::vector<std::string>* input_names, std::vector<std::string>* output_names) {
+                                           std::vector<std::string>* input_names,
+                                           std::vector<std::string>* output_names) {
   auto engine = std::make_unique<OnnxrtEngine>(path, options);
   *input_names = engine->input_names;
   *output_names = engine->output_names;

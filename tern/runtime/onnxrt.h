@@ -1,4 +1,5 @@
-// The onnxrt backend: a model lowered to ONNX and run by ONNX Runtime, whose shared library is opened when asked for.
+// The onnxrt backend: a model lowered to ONNX and run by ONNX Runtime, whose shared library is opened when
+// asked for.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,8 +12,10 @@ namespace tern::runtime {
 std::unique_ptr<Engine> make_onnxrt_engine(const SessionModel& model, const SessionOptions& options);
 // Runs a finished .onnx file.
 std::unique_ptr<Engine> make_onnxrt_engine(const std::string& path, const SessionOptions& options,
-                                           std::vector<std::string>* input_names, std::vector<std::string>* output_names);
-// The library's path: the option, $TERN_ONNXRUNTIME, the active or the project's Python environment, the loader's path.
+                                           std::vector<std::string>* input_names,
+                                           std::vector<std::string>* output_names);
+// The library's path: the option, $TERN_ONNXRUNTIME, the active or the project's Python environment, the
+// loader's path.
 std::string find_onnxruntime(const std::string& asked);
 
 }  // namespace tern::runtime

@@ -40,8 +40,10 @@ struct CallStep : Step {
 
 bool is_plannable(const ir::Block& block, std::string& why) {
   for (const ir::Node& n : block) {
-    if (!n.blocks().empty()) why = n.qualified() + " has branches";
-    else if (n.op() && n.op()->is(op_dynamic)) why = n.qualified() + " gives a size that depends on the data";
+    if (!n.blocks().empty())
+      why = n.qualified() + " has branches";
+    else if (n.op() && n.op()->is(op_dynamic))
+      why = n.qualified() + " gives a size that depends on the data";
     if (!why.empty()) return false;
   }
   return true;
@@ -52,21 +54,28 @@ bool is_plannable(const ir::Block& block, std::string& why) {
 // Builds a Plan: retraces the graph for its sizes, folds constants, makes steps, lays out memory.
 class Planner {
  public:
-  Planner(Plan& plan, const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs) : plan_(plan) {
+  Planner(Plan& plan, const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs)
+      : plan_(plan) {
     std::string why;
-    if (!is_plannable(graph.top(), why)) fail(ErrorKind::not_supported, "the graph cannot be planned: " + why);
+    if (!is_plannable(graph.top(), why))
+      fail(ErrorKind::not_supported, "the graph cannot be planned: " + why);
     capture::RetraceOptions options;
     options.expand = [](const Op& op) { return op.is(op_composite); };
     size_t next = 0;
     for (const Binding& b : bindings) {
       const Value& v = b.tensor.defined() ? Value(b.tensor) : inputs[next];
-      options.inputs.push_back(v.is_tensor() ? Value(make_tensor(v.tensor().sizes(), planned_strides(v.tensor(), b), v.tensor().dtype(), kCPU, true)) : v);
+      options.inputs.push_back(v.is_tensor()
+                                   ? Value(make_tensor(v.tensor().sizes(), planned_strides(v.tensor(), b),
+                                                       v.tensor().dtype(), kCPU, true))
+                                   : v);
       next += !b.tensor.defined();
     }
     capture::Retraced retraced = capture::retrace(graph, options);
-    if (!retraced.mutated.empty()) fail(ErrorKind::not_supported, "the graph cannot be planned: it writes to its inputs");
+    if (!retraced.mutated.empty())
+      fail(ErrorKind::not_supported, "the graph cannot be planned: it writes to its inputs");
     plan_.graph_ = std::move(retraced.graph);
-    if (!is_plannable(plan_.graph_->top(), why)) fail(ErrorKind::not_supported, "the graph cannot be planned: " + why);
+    if (!is_plannable(plan_.graph_->top(), why))
+      fail(ErrorKind::not_supported, "the graph cannot be planned: " + why);
     bind_inputs(bindings, options.inputs);
     make_steps();
     lay_out();
@@ -91,7 +100,8 @@ class Planner {
       }
       // Stands in for what every run brings; never part of the arena.
       const Tensor& fake = fakes[i].tensor();
-      Storage memory = Storage::borrow(nullptr, bytes_of(fake.sizes(), fake.strides(), fake.dtype()), nullptr);
+      Storage memory =
+          Storage::borrow(nullptr, bytes_of(fake.sizes(), fake.strides(), fake.dtype()), nullptr);
       Tensor t = make_view_of(memory, fake.sizes(), fake.strides(), 0, fake.dtype());
       plan_.inputs_.push_back(t);
       outside_.insert(memory.get());
@@ -185,7 +195,8 @@ class Planner {
     return user->is_return() ? nullptr : user;
   }
 
-  void make_step(const ir::Node& node, const std::vector<Value>& inputs, std::unordered_set<const ir::Node*>& done) {
+  void make_step(const ir::Node& node, const std::vector<Value>& inputs,
+                 std::unordered_set<const ir::Node*>& done) {
     const Op& op = *node.op();
     std::unique_ptr<Step> step;
     std::vector<Tensor> reads;
@@ -199,7 +210,8 @@ class Planner {
       // What follows may be fused: an activation, so far.
       const ir::Node* last = &node;
       const ir::Node* activation = nullptr;
-      if (const ir::Node* user = only_user(*last); user && can_fuse_activation(*user)) activation = last = user;
+      if (const ir::Node* user = only_user(*last); user && can_fuse_activation(*user))
+        activation = last = user;
       Tensor out = planned(*last->output().type());
       NodeView view{node, inputs, out};
       step = linear ? make_linear_step(view, activation, {}) : make_conv_step(view, activation, {});
@@ -213,7 +225,9 @@ class Planner {
     }
     if (!step) {
       for (ir::Value* v : node.outputs()) {
-        if (!v->type()->is_tensor()) failf(ErrorKind::not_supported, "the graph cannot be planned: {} gives a {}", node.qualified(), v->type()->str());
+        if (!v->type()->is_tensor())
+          failf(ErrorKind::not_supported, "the graph cannot be planned: {} gives a {}", node.qualified(),
+                v->type()->str());
         writes.push_back(planned(*v->type()));
         values_[v] = writes.back();
       }
@@ -250,7 +264,8 @@ class Planner {
       for (const Value& item : v.items()) collect(item, tensors);
   }
 
-  // Memory: outputs get their own in every run; the rest shares one arena, a block freed when its last reader is done.
+  // Memory: outputs get their own in every run; the rest shares one arena, a block freed when its last reader
+  // is done.
   void lay_out() {
     std::unordered_set<const StorageBody*> given_away;
     for (Plan::Output& o : plan_.outputs_) {
@@ -294,7 +309,8 @@ class Planner {
       }
       for (StorageBody* s : ends[step]) {
         Hole freed = placed[s];
-        auto at = std::lower_bound(holes.begin(), holes.end(), freed, [](const Hole& a, const Hole& b) { return a.offset < b.offset; });
+        auto at = std::lower_bound(holes.begin(), holes.end(), freed,
+                                   [](const Hole& a, const Hole& b) { return a.offset < b.offset; });
         at = holes.insert(at, freed);
         if (auto next = at + 1; next != holes.end() && at->offset + at->bytes == next->offset) {
           at->bytes += next->bytes;
@@ -308,7 +324,8 @@ class Planner {
     }
     plan_.arena_bytes_ = total;
     void* memory = pool_allocate(std::max<size_t>(total, 64));
-    plan_.arena_ = std::shared_ptr<void>(memory, [total](void* p) { pool_free(p, std::max<size_t>(total, 64)); });
+    plan_.arena_ =
+        std::shared_ptr<void>(memory, [total](void* p) { pool_free(p, std::max<size_t>(total, 64)); });
     for (auto& [s, hole] : placed) s->data = static_cast<char*>(memory) + hole.offset;
     for (auto& [ir_value, v] : values_) plan_.values_.push_back(v);
   }

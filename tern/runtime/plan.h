@@ -1,5 +1,5 @@
-// A plan: one graph for one set of input sizes, ready to run. Shapes are known, memory is laid out, weights are packed, views
-// cost nothing; running it is a walk over steps that call kernels.
+// A plan: one graph for one set of input sizes, ready to run. Shapes are known, memory is laid out, weights
+// are packed, views cost nothing; running it is a walk over steps that call kernels.
 #pragma once
 #include <memory>
 #include <vector>
@@ -9,22 +9,24 @@
 
 namespace tern::runtime {
 
-// What a graph input is bound to for good. A weight may be packed and folded; a variable may change between runs.
+// What a graph input is bound to for good. A weight may be packed and folded; a variable may change between
+// runs.
 struct Binding {
-  Tensor tensor;           // undefined: an input of every run
+  Tensor tensor;  // undefined: an input of every run
   bool is_weight = false;
 };
 
 struct Step {
   virtual ~Step() = default;
   virtual void run() = 0;
-  std::string label;       // "aten::linear %fc1", for profiles and errors
+  std::string label;  // "aten::linear %fc1", for profiles and errors
 };
 
 class Plan {
  public:
-  // `inputs`: for every unbound graph input a tensor with the sizes of the runs to come, or the value of a number.
-  // Throws not_supported when the graph cannot be planned (control flow, data-dependent sizes): it must be interpreted.
+  // `inputs`: for every unbound graph input a tensor with the sizes of the runs to come, or the value of a
+  // number. Throws not_supported when the graph cannot be planned (control flow, data-dependent sizes): it
+  // must be interpreted.
   Plan(const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs);
   ~Plan();
 
@@ -37,15 +39,15 @@ class Plan {
  private:
   friend class Planner;
   struct Output {
-    Value value;           // a constant, a number, or the planned tensor
-    bool fresh = false;    // its memory is made anew for every run and given away
+    Value value;         // a constant, a number, or the planned tensor
+    bool fresh = false;  // its memory is made anew for every run and given away
   };
-  std::unique_ptr<ir::Graph> graph_;     // retraced for these sizes: kernels and views only
-  std::vector<Value> values_;            // everything steps borrow from
+  std::unique_ptr<ir::Graph> graph_;  // retraced for these sizes: kernels and views only
+  std::vector<Value> values_;         // everything steps borrow from
   std::vector<std::unique_ptr<Step>> steps_;
-  std::vector<Tensor> inputs_;           // planned stand-ins whose memory is set for each run
+  std::vector<Tensor> inputs_;  // planned stand-ins whose memory is set for each run
   std::vector<Output> outputs_;
-  std::vector<Storage> fresh_;           // storages of outputs
+  std::vector<Storage> fresh_;  // storages of outputs
   size_t arena_bytes_ = 0;
   std::shared_ptr<void> arena_;
 };
@@ -53,14 +55,16 @@ class Plan {
 // Steps that know more than "call the kernel"; nullptr when a node has none. (steps.cpp)
 struct NodeView {
   const ir::Node& node;
-  Span<const Value> inputs;   // planned, in schema order
+  Span<const Value> inputs;  // planned, in schema order
   Tensor output;
 };
 std::unique_ptr<Step> make_pointwise_step(const NodeView& view);
-// Linear layers and convolutions with constant weights; `activation` is the operator of a node that is fused behind it
-// (nullptr: none), `residual` a tensor that is added before it.
-std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* activation, const Tensor& residual);
-std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation, const Tensor& residual);
+// Linear layers and convolutions with constant weights; `activation` is the operator of a node that is fused
+// behind it (nullptr: none), `residual` a tensor that is added before it.
+std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* activation,
+                                       const Tensor& residual);
+std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation,
+                                     const Tensor& residual);
 bool can_fuse_activation(const ir::Node& node);
 
 }  // namespace tern::runtime

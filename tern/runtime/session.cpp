@@ -21,7 +21,8 @@ namespace {
 std::vector<Value> all_inputs(const SessionModel& model, Span<const Value> given) {
   std::vector<Value> all;
   size_t next = 0;
-  for (const runtime::Binding& b : model.bindings) all.push_back(b.tensor.defined() ? Value(b.tensor) : given[next++]);
+  for (const runtime::Binding& b : model.bindings)
+    all.push_back(b.tensor.defined() ? Value(b.tensor) : given[next++]);
   return all;
 }
 
@@ -69,7 +70,8 @@ class NativeEngine : public Engine {
     auto it = plans_.find(key_);
     if (it == plans_.end()) {
       try {
-        it = plans_.emplace(key_, std::make_unique<runtime::Plan>(*model_.graph, model_.bindings, inputs)).first;
+        it = plans_.emplace(key_, std::make_unique<runtime::Plan>(*model_.graph, model_.bindings, inputs))
+                 .first;
       } catch (const Error& e) {
         // Control flow and data-dependent sizes are walked, not planned.
         if (e.kind() != ErrorKind::not_supported) throw;
@@ -90,9 +92,12 @@ class NativeEngine : public Engine {
 struct Backends {
   std::mutex mutex;
   std::map<std::string, Backend> table = {
-      {"native", [](const SessionModel& m, const SessionOptions&) { return std::make_unique<NativeEngine>(m); }},
-      {"interpreter", [](const SessionModel& m, const SessionOptions&) { return std::make_unique<InterpreterEngine>(m); }},
-      {"onnxrt", [](const SessionModel& m, const SessionOptions& o) { return runtime::make_onnxrt_engine(m, o); }},
+      {"native",
+       [](const SessionModel& m, const SessionOptions&) { return std::make_unique<NativeEngine>(m); }},
+      {"interpreter",
+       [](const SessionModel& m, const SessionOptions&) { return std::make_unique<InterpreterEngine>(m); }},
+      {"onnxrt",
+       [](const SessionModel& m, const SessionOptions& o) { return runtime::make_onnxrt_engine(m, o); }},
   };
 };
 Backends& all_backends() {
@@ -144,7 +149,8 @@ Session::Session(SessionModel model, SessionOptions options) : state_(std::make_
   state_->model = std::move(model);
   state_->options = std::move(options);
   for (size_t i = 0; i < state_->model.bindings.size(); ++i)
-    if (!state_->model.bindings[i].tensor.defined()) state_->inputs.push_back(state_->model.graph->inputs()[i]);
+    if (!state_->model.bindings[i].tensor.defined())
+      state_->inputs.push_back(state_->model.graph->inputs()[i]);
   state_->engine = backend(state_->model, state_->options);
 }
 
@@ -156,16 +162,20 @@ namespace {
 
 void check_input(const std::string& name, const ir::Type& type, const Value& v) {
   if (!type.is_tensor()) return;
-  if (!v.is_tensor()) failf(ErrorKind::type, "Session: input '{}' must be a Tensor, not {}", name, v.kind_name());
+  if (!v.is_tensor())
+    failf(ErrorKind::type, "Session: input '{}' must be a Tensor, not {}", name, v.kind_name());
   const Tensor& t = v.tensor();
   if (type.dtype() != DType::undefined && t.dtype() != type.dtype())
-    failf(ErrorKind::type, "Session: input '{}' must be of dtype {}, but it is {}", name, tern::name(type.dtype()), tern::name(t.dtype()));
+    failf(ErrorKind::type, "Session: input '{}' must be of dtype {}, but it is {}", name,
+          tern::name(type.dtype()), tern::name(t.dtype()));
   if (!type.has_sizes()) return;
   bool fits = t.dim() == static_cast<int64_t>(type.sizes().size());
   for (int64_t d = 0; fits && d < t.dim(); ++d)
-    fits = type.sizes()[d].is_symbolic() || type.sizes()[d].as_int() < 0 || type.sizes()[d].as_int() == t.sizes()[d].guard_int();
+    fits = type.sizes()[d].is_symbolic() || type.sizes()[d].as_int() < 0 ||
+           type.sizes()[d].as_int() == t.sizes()[d].guard_int();
   if (!fits)
-    failf(ErrorKind::value, "Session: input '{}' must have the shape {}, but it has {}", name, str(type.sizes()), str(t.sizes()));
+    failf(ErrorKind::value, "Session: input '{}' must have the shape {}, but it has {}", name,
+          str(type.sizes()), str(t.sizes()));
 }
 
 }  // namespace
@@ -173,8 +183,10 @@ void check_input(const std::string& name, const ir::Type& type, const Value& v) 
 std::vector<Value> Session::run(Span<const Value> inputs) const {
   State& s = *state_;
   if (inputs.size() != s.inputs.size())
-    failf(ErrorKind::value, "Session: the model takes {} inputs, but {} were given", s.inputs.size(), inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) check_input(s.model.input_names[i], *s.inputs[i]->type(), inputs[i]);
+    failf(ErrorKind::value, "Session: the model takes {} inputs, but {} were given", s.inputs.size(),
+          inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    check_input(s.model.input_names[i], *s.inputs[i]->type(), inputs[i]);
   std::lock_guard lock(s.mutex);
   if (s.options.threads) set_num_threads(s.options.threads);
   std::vector<Value> results = s.engine->run(inputs);
@@ -194,8 +206,10 @@ std::vector<Tensor> Session::run(std::initializer_list<Tensor> inputs) const {
 SessionModel session_model(const ExportedProgram& given) {
   // A script's program has inputs of unknown size: it is made functional when a plan is made for real ones.
   bool sized = true;
-  for (const ir::Value* v : given.graph().inputs()) sized &= !v->type()->is_tensor() || v->type()->has_sizes();
-  ExportedProgram program = given.dialect() == Dialect::training && sized ? given.run_decompositions() : given;
+  for (const ir::Value* v : given.graph().inputs())
+    sized &= !v->type()->is_tensor() || v->type()->has_sizes();
+  ExportedProgram program =
+      given.dialect() == Dialect::training && sized ? given.run_decompositions() : given;
   SessionModel m;
   const ExportedProgram::Data& data = program.data();
   m.graph = std::shared_ptr<const ir::Graph>(std::make_shared<ExportedProgram>(program), data.graph.get());
@@ -217,10 +231,12 @@ SessionModel session_model(const ExportedProgram& given) {
   }
   for (const OutputSpec& o : data.signature.outputs) {
     if (o.kind == OutputKind::user_input_mutation)
-      failf(ErrorKind::not_supported, "Session: the model writes to its input '{}'; run it with program.module()", o.target);
+      failf(ErrorKind::not_supported,
+            "Session: the model writes to its input '{}'; run it with program.module()", o.target);
     if (o.kind == OutputKind::buffer_mutation || o.kind == OutputKind::parameter_mutation) {
       for (const InputSpec& in : data.signature.inputs)
-        if (in.kind != InputKind::user_input && in.target == o.target) m.written.push_back(program.state_of(in));
+        if (in.kind != InputKind::user_input && in.target == o.target)
+          m.written.push_back(program.state_of(in));
     } else {
       m.output_names.push_back(o.name);
     }

@@ -1,5 +1,6 @@
-// Session: runs a captured model on a backend. `native` plans memory and packs weights per distinct input size; `onnxrt` is
-// ONNX Runtime's C interface, opened when present; `interpreter` walks the graph through the ladder.
+// Session: runs a captured model on a backend. `native` plans memory and packs weights per distinct input
+// size; `onnxrt` is ONNX Runtime's C interface, opened when present; `interpreter` walks the graph through
+// the ladder.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,9 +15,9 @@ namespace tern {
 class ExportedProgram;
 
 struct SessionOptions {
-  std::string backend = "native";   // native, onnxrt, interpreter
-  int threads = 0;                  // 0: as the process has it
-  std::string onnxruntime = {};     // path of libonnxruntime.so; by default searched (see docs/build.md)
+  std::string backend = "native";  // native, onnxrt, interpreter
+  int threads = 0;                 // 0: as the process has it
+  std::string onnxruntime = {};    // path of libonnxruntime.so; by default searched (see docs/build.md)
 };
 
 // What a backend is given: a functional graph and what its inputs are bound to.
@@ -45,8 +46,8 @@ class Session {
   explicit Session(const ExportedProgram& program, SessionOptions options = {});
   explicit Session(SessionModel model, SessionOptions options = {});
 
-  // The leaves of the inputs in order (nested containers are flattened); the leaves of the outputs. Throws where number,
-  // dtype or sizes are not the model's, naming the input.
+  // The leaves of the inputs in order (nested containers are flattened); the leaves of the outputs. Throws
+  // where number, dtype or sizes are not the model's, naming the input.
   std::vector<Value> run(Span<const Value> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
 

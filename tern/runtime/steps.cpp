@@ -26,7 +26,8 @@ struct DenseLoop : Step {
     int64_t sizes[] = {count}, strides[] = {1};
     kernels::Operand operands[8], output{to, out_type, strides};
     for (size_t i = 0; i < inputs.size(); ++i) operands[i] = {const_cast<void*>(from[i]), in, strides};
-    kernels::run_pointwise(loop, in, out_type, 1, sizes, &output, 1, operands, static_cast<int>(inputs.size()), &params);
+    kernels::run_pointwise(loop, in, out_type, 1, sizes, &output, 1, operands,
+                           static_cast<int>(inputs.size()), &params);
   }
 };
 
@@ -49,7 +50,8 @@ kernels::Activation activation_of(const ir::Node* node) {
   if (text.starts_with("hardswish(")) return kernels::Activation::hardswish;
   if (text.starts_with("gelu(")) {
     const ir::Operand* how = node->find_input("approximate");
-    bool tanh = how && how->is_constant() && how->constant().is_string() && how->constant().string() == "tanh";
+    bool tanh =
+        how && how->is_constant() && how->constant().is_string() && how->constant().string() == "tanh";
     return tanh ? kernels::Activation::gelu_tanh : kernels::Activation::gelu;
   }
   return kernels::Activation::none;
@@ -69,7 +71,8 @@ struct PackedLinear : Step {
       e.ld_residual = weight.N;
     }
     e.activation = activation;
-    kernels::gemm_packed(rows, static_cast<const float*>(x.data()), weight.K, weight, static_cast<float*>(out.data()), weight.N, e);
+    kernels::gemm_packed(rows, static_cast<const float*>(x.data()), weight.K, weight,
+                         static_cast<float*>(out.data()), weight.N, e);
   }
 };
 
@@ -77,7 +80,8 @@ struct PackedConv : Step {
   std::unique_ptr<kernels::PreparedConv> conv;
   Tensor x, out, residual;
   void run() override {
-    conv->run(static_cast<const float*>(x.data()), residual.defined() ? static_cast<const float*>(residual.data()) : nullptr,
+    conv->run(static_cast<const float*>(x.data()),
+              residual.defined() ? static_cast<const float*>(residual.data()) : nullptr,
               static_cast<float*>(out.data()));
   }
 };
@@ -99,7 +103,8 @@ std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
   for (const Value& v : view.inputs) {
     if (!v.is_tensor()) continue;
     const Tensor& t = v.tensor();
-    dense &= t.is_contiguous() && t.dim() == out.dim() && t.int_numel() == out.int_numel() && !t->wrapped_number;
+    dense &=
+        t.is_contiguous() && t.dim() == out.dim() && t.int_numel() == out.int_numel() && !t->wrapped_number;
     if (!inputs.empty()) dense &= t.dtype() == inputs[0].dtype();
     inputs.push_back(t);
   }
@@ -109,7 +114,8 @@ std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
   dense &= inputs.size() == tensors_wanted && !inputs.empty();
   if (dense) {
     DType in = inputs[0].dtype();
-    dense = compute_dtype(in) == in && !(op.is(op_float) && is_integral(in, true)) && !op.is(op_real | op_scalars);
+    dense = compute_dtype(in) == in && !(op.is(op_float) && is_integral(in, true)) &&
+            !op.is(op_real | op_scalars);
     dense &= out.dtype() == (op.is(op_bool) ? kBool : in);
   }
   auto general = std::make_unique<GeneralLoop>();
@@ -133,7 +139,8 @@ std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
   return general;
 }
 
-std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* activation, const Tensor& residual) {
+std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* activation,
+                                       const Tensor& residual) {
   std::string_view name = view.node.op()->text;
   Tensor x, weight, bias;
   bool transposed = true;  // weight is [out, in]
@@ -162,7 +169,8 @@ std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* act
     weight = weight.as_view({weight.sizes()[1], weight.sizes()[0]}, {weight.strides()[1], SymInt(1)});
     transposed = !transposed;
   }
-  int64_t K = transposed ? weight.int_sizes()[1] : weight.int_sizes()[0], N = transposed ? weight.int_sizes()[0] : weight.int_sizes()[1];
+  int64_t K = transposed ? weight.int_sizes()[1] : weight.int_sizes()[0],
+          N = transposed ? weight.int_sizes()[0] : weight.int_sizes()[1];
   if (K == 0 || N == 0 || x.int_numel() == 0) return nullptr;
   auto step = std::make_unique<PackedLinear>();
   step->weight = kernels::pack_b(transposed, K, N, weight.data_ptr<float>(), weight.int_strides()[0]);
@@ -175,11 +183,13 @@ std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* act
   return step;
 }
 
-std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation, const Tensor& residual) {
+std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation,
+                                     const Tensor& residual) {
   // convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups)
   const Tensor &x = view.inputs[0].tensor(), &weight = view.inputs[1].tensor();
   Tensor bias = view.inputs[2].is_none() ? Tensor() : view.inputs[2].tensor();
-  if (x.dtype() != kFloat || !has_data(weight) || !weight.is_contiguous() || !x.is_contiguous() || !view.output.is_contiguous())
+  if (x.dtype() != kFloat || !has_data(weight) || !weight.is_contiguous() || !x.is_contiguous() ||
+      !view.output.is_contiguous())
     return nullptr;
   if (view.inputs[6].to_bool() || x.int_numel() == 0 || view.output.int_numel() == 0) return nullptr;
   if (bias.defined() && !has_data(bias)) return nullptr;
@@ -191,7 +201,9 @@ std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activ
   s.in_channels = x.int_sizes()[1];
   s.out_channels = weight.int_sizes()[0];
   s.groups = view.inputs[8].to_int();
-  auto entry = [](const Value& list, int i) { return list.items().size() == 1 ? list.items()[0].to_int() : list.items()[i].to_int(); };
+  auto entry = [](const Value& list, int i) {
+    return list.items().size() == 1 ? list.items()[0].to_int() : list.items()[i].to_int();
+  };
   for (int i = 0; i < dims; ++i) {
     s.in_size[i] = x.int_sizes()[i + 2];
     s.kernel[i] = weight.int_sizes()[i + 2];
@@ -201,8 +213,8 @@ std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activ
   }
   auto step = std::make_unique<PackedConv>();
   step->conv = std::make_unique<kernels::PreparedConv>(
-      s, weight.data_ptr<float>(), bias.defined() ? bias.data_ptr<float>() : nullptr, activation_of(activation),
-      residual.defined(), kernels::PreparedConv::Layout::channels_first);
+      s, weight.data_ptr<float>(), bias.defined() ? bias.data_ptr<float>() : nullptr,
+      activation_of(activation), residual.defined(), kernels::PreparedConv::Layout::channels_first);
   step->x = x;
   step->out = view.output;
   step->residual = residual;

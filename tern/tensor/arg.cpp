@@ -6,9 +6,15 @@ namespace tern {
 
 Arg::Arg(const Scalar& s) {
   switch (s.kind()) {
-    case Scalar::Kind::int_: *this = Arg(s.sym()); break;
-    case Scalar::Kind::float_: *this = Arg(s.to_double()); break;
-    case Scalar::Kind::bool_: *this = Arg(s.to_bool()); break;
+    case Scalar::Kind::int_:
+      *this = Arg(s.sym());
+      break;
+    case Scalar::Kind::float_:
+      *this = Arg(s.to_double());
+      break;
+    case Scalar::Kind::bool_:
+      *this = Arg(s.to_bool());
+      break;
     case Scalar::Kind::complex_:
       kind = ArgKind::scalars;  // one borrowed Scalar; `count` 0 tells it from a list
       scalars_ptr = &s;
@@ -18,13 +24,20 @@ Arg::Arg(const Scalar& s) {
 
 Scalar Arg::scalar() const {
   switch (kind) {
-    case ArgKind::int_: return sym();
-    case ArgKind::float_: return number;
-    case ArgKind::bool_: return bits != 0;
-    case ArgKind::complex_: return *complex_ptr;
-    case ArgKind::scalars: return scalars_ptr[0];
-    case ArgKind::tensor: return read_scalar(*tensor_ptr);
-    default: fail(ErrorKind::type, "expected a number");
+    case ArgKind::int_:
+      return sym();
+    case ArgKind::float_:
+      return number;
+    case ArgKind::bool_:
+      return bits != 0;
+    case ArgKind::complex_:
+      return *complex_ptr;
+    case ArgKind::scalars:
+      return scalars_ptr[0];
+    case ArgKind::tensor:
+      return read_scalar(*tensor_ptr);
+    default:
+      fail(ErrorKind::type, "expected a number");
   }
 }
 
@@ -36,24 +49,39 @@ Span<const int64_t> Arg::ints() const {
 
 Value Arg::to_value() const {
   switch (kind) {
-    case ArgKind::none: return {};
-    case ArgKind::tensor: return *tensor_ptr;
-    case ArgKind::int_: return sym();
-    case ArgKind::float_: return number;
-    case ArgKind::bool_: return bits != 0;
-    case ArgKind::complex_: return *complex_ptr;
-    case ArgKind::string: return string();
-    case ArgKind::device: return device();
-    case ArgKind::generator: return {};
-    case ArgKind::tensors: return Value::list({tensor_ptr, tensor_ptr + count});
-    case ArgKind::ints: return syms();
-    case ArgKind::floats: return Value::list({floats_ptr, floats_ptr + count});
-    case ArgKind::bools: return Value::list({bools_ptr, bools_ptr + count});
+    case ArgKind::none:
+      return {};
+    case ArgKind::tensor:
+      return *tensor_ptr;
+    case ArgKind::int_:
+      return sym();
+    case ArgKind::float_:
+      return number;
+    case ArgKind::bool_:
+      return bits != 0;
+    case ArgKind::complex_:
+      return *complex_ptr;
+    case ArgKind::string:
+      return string();
+    case ArgKind::device:
+      return device();
+    case ArgKind::generator:
+      return {};
+    case ArgKind::tensors:
+      return Value::list({tensor_ptr, tensor_ptr + count});
+    case ArgKind::ints:
+      return syms();
+    case ArgKind::floats:
+      return Value::list({floats_ptr, floats_ptr + count});
+    case ArgKind::bools:
+      return Value::list({bools_ptr, bools_ptr + count});
     case ArgKind::scalars:
       if (count == 0) return scalars_ptr[0];
       return Value::list({scalars_ptr, scalars_ptr + count});
-    case ArgKind::strings: return Value::list({strings_ptr, strings_ptr + count});
-    case ArgKind::value: return *value_ptr;
+    case ArgKind::strings:
+      return Value::list({strings_ptr, strings_ptr + count});
+    case ArgKind::value:
+      return *value_ptr;
   }
   return {};
 }

@@ -33,10 +33,14 @@ std::optional<Device> Device::parse(std::string_view text) {
 
 std::string_view name(MemoryFormat f) {
   switch (f) {
-    case MemoryFormat::contiguous: return "contiguous_format";
-    case MemoryFormat::preserve: return "preserve_format";
-    case MemoryFormat::channels_last: return "channels_last";
-    default: return "channels_last_3d";
+    case MemoryFormat::contiguous:
+      return "contiguous_format";
+    case MemoryFormat::preserve:
+      return "preserve_format";
+    case MemoryFormat::channels_last:
+      return "channels_last";
+    default:
+      return "channels_last_3d";
   }
 }
 

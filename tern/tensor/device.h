@@ -1,4 +1,5 @@
-// Where a tensor lives, how its elements are laid out, and how it is asked to be: device, layout, memory format.
+// Where a tensor lives, how its elements are laid out, and how it is asked to be: device, layout, memory
+// format.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,7 @@ struct Device {
   DeviceType type = DeviceType::cpu;
   int8_t index = -1;  // -1: the current one
 
-  std::string str() const;                          // "cpu", "cuda:1"
+  std::string str() const;  // "cpu", "cuda:1"
   static std::optional<Device> parse(std::string_view text);
   friend constexpr bool operator==(Device, Device) = default;
 };

@@ -11,8 +11,8 @@ class Ints {
   Ints() = default;
   Ints(std::nullopt_t) {}
   template <class I>
-    requires std::is_integral_v<I>
-  Ints(I one) : one_(static_cast<int64_t>(one)), size_(1), single_(true), given_(true) {}
+  requires std::is_integral_v<I> Ints(I one)
+      : one_(static_cast<int64_t>(one)), size_(1), single_(true), given_(true) {}
   Ints(Span<const int64_t> list) : list_(list.data()), size_(list.size()), given_(true) {}
   // Borrows the list: valid until the end of the full expression, as for any argument.
   Ints(std::initializer_list<int64_t> list) : Ints(Span<const int64_t>(list.begin(), list.size())) {}

@@ -9,29 +9,36 @@ namespace tern {
 
 int64_t Scalar::to_int() const {
   switch (kind_) {
-    case Kind::float_: return static_cast<int64_t>(float_);
+    case Kind::float_:
+      return static_cast<int64_t>(float_);
     case Kind::complex_:
       if (imag_ != 0) fail("value cannot be converted to type int64_t without overflow");
       return static_cast<int64_t>(float_);
-    default: return int_.guard_int(Loc{});
+    default:
+      return int_.guard_int(Loc{});
   }
 }
 
 double Scalar::to_double() const {
   switch (kind_) {
-    case Kind::float_: return float_;
+    case Kind::float_:
+      return float_;
     case Kind::complex_:
       if (imag_ != 0) fail("value cannot be converted to type double without overflow");
       return float_;
-    default: return static_cast<double>(int_.guard_int(Loc{}));
+    default:
+      return static_cast<double>(int_.guard_int(Loc{}));
   }
 }
 
 bool Scalar::to_bool() const {
   switch (kind_) {
-    case Kind::float_: return float_ != 0;
-    case Kind::complex_: return float_ != 0 || imag_ != 0;
-    default: return int_.guard_int(Loc{}) != 0;
+    case Kind::float_:
+      return float_ != 0;
+    case Kind::complex_:
+      return float_ != 0 || imag_ != 0;
+    default:
+      return int_.guard_int(Loc{}) != 0;
   }
 }
 
@@ -42,10 +49,14 @@ std::complex<double> Scalar::to_complex() const {
 
 DType Scalar::dtype() const {
   switch (kind_) {
-    case Kind::float_: return default_dtype();
-    case Kind::complex_: return tern::to_complex(default_dtype());
-    case Kind::bool_: return kBool;
-    default: return kLong;
+    case Kind::float_:
+      return default_dtype();
+    case Kind::complex_:
+      return tern::to_complex(default_dtype());
+    case Kind::bool_:
+      return kBool;
+    default:
+      return kLong;
   }
 }
 
@@ -57,11 +68,15 @@ bool Scalar::equals(double v) const {
 
 std::string Scalar::str() const {
   switch (kind_) {
-    case Kind::float_: return python_float(float_);
-    case Kind::bool_: return int_.as_int() ? "True" : "False";
+    case Kind::float_:
+      return python_float(float_);
+    case Kind::bool_:
+      return int_.as_int() ? "True" : "False";
     case Kind::complex_:
-      return fmt::format("({}{}{}j)", python_float(float_), std::signbit(imag_) ? "" : "+", python_float(imag_));
-    default: return int_.str();
+      return fmt::format("({}{}{}j)", python_float(float_), std::signbit(imag_) ? "" : "+",
+                         python_float(imag_));
+    default:
+      return int_.str();
   }
 }
 

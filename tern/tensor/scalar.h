@@ -15,14 +15,11 @@ class Scalar {
 
   Scalar() : Scalar(0) {}
   template <class I>
-    requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-  Scalar(I v) : kind_(Kind::int_), int_(v) {}
+  requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) Scalar(I v) : kind_(Kind::int_), int_(v) {}
   template <class F>
-    requires std::is_floating_point_v<F>
-  Scalar(F v) : kind_(Kind::float_), float_(v) {}
+  requires std::is_floating_point_v<F> Scalar(F v) : kind_(Kind::float_), float_(v) {}
   template <class B>
-    requires std::is_same_v<B, bool>
-  Scalar(B v) : kind_(Kind::bool_), int_(v) {}
+  requires std::is_same_v<B, bool> Scalar(B v) : kind_(Kind::bool_), int_(v) {}
   Scalar(SymInt v) : kind_(Kind::int_), int_(v) {}
   template <class F>
   Scalar(std::complex<F> v) : kind_(Kind::complex_), float_(v.real()), imag_(v.imag()) {}
@@ -39,9 +36,9 @@ class Scalar {
   double to_double() const;            // throws for a complex number with an imaginary part
   bool to_bool() const;
   std::complex<double> to_complex() const;
-  DType dtype() const;                 // int64, default float, bool, complex: what an operator sees
-  bool equals(double v) const;         // real and equal to v
-  std::string str() const;             // as Python prints it
+  DType dtype() const;          // int64, default float, bool, complex: what an operator sees
+  bool equals(double v) const;  // real and equal to v
+  std::string str() const;      // as Python prints it
 
  private:
   Kind kind_;

@@ -26,7 +26,7 @@ SizeClass size_class(size_t bytes) {
   return {(log - 6) * 4 + static_cast<unsigned>(quarter) + 1, (size_t{1} << log) + (quarter + 1) * step};
 }
 
-constexpr unsigned cached_classes = 4 * 22 + 1;   // blocks up to 256 MB are worth keeping
+constexpr unsigned cached_classes = 4 * 22 + 1;    // blocks up to 256 MB are worth keeping
 constexpr size_t cache_limit = size_t{192} << 20;  // a thread keeps at most this much
 
 struct FreeBlock {

@@ -1,4 +1,5 @@
-// The memory behind tensors: shared by every view of it, counted, and versioned so that autograd notices writes.
+// The memory behind tensors: shared by every view of it, counted, and versioned so that autograd notices
+// writes.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -18,9 +19,9 @@ struct StorageBody {
   void* data = nullptr;
   size_t bytes = 0;
   Device device;
-  uint8_t rungs = 0;                   // autograd: an in-place change gave history to a tensor that has views
-  bool pooled = false;                 // data came from the pool
-  std::shared_ptr<const void> owner;   // keeps borrowed data alive: a mapped file, a NumPy array
+  uint8_t rungs = 0;                  // autograd: an in-place change gave history to a tensor that has views
+  bool pooled = false;                // data came from the pool
+  std::shared_ptr<const void> owner;  // keeps borrowed data alive: a mapped file, a NumPy array
   AliasRecord* alias = nullptr;
   void (*free_alias)(AliasRecord*) = nullptr;
 };
@@ -29,8 +30,8 @@ struct StorageBody {
 class Storage {
  public:
   Storage() = default;
-  static Storage allocate(size_t bytes);                 // uninitialised, 64-byte aligned; throws when out of memory
-  static Storage empty(size_t bytes, Device device);     // no memory: for meta and fake tensors
+  static Storage allocate(size_t bytes);  // uninitialised, 64-byte aligned; throws when out of memory
+  static Storage empty(size_t bytes, Device device);  // no memory: for meta and fake tensors
   static Storage borrow(void* data, size_t bytes, std::shared_ptr<const void> owner);
 
   Storage(const Storage& o) : body_(o.body_) {
@@ -51,7 +52,8 @@ class Storage {
   uint32_t use_count() const { return body_ ? body_->refs.load(std::memory_order_relaxed) : 0; }
   friend bool operator==(const Storage& a, const Storage& b) { return a.body_ == b.body_; }
 
-  // Makes room for at least `bytes`, keeping the contents; the data pointer may change (out= variants resize).
+  // Makes room for at least `bytes`, keeping the contents; the data pointer may change (out= variants
+  // resize).
   void grow(size_t bytes);
 
  private:

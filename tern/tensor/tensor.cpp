@@ -41,7 +41,8 @@ void finish(TensorBody& b) {
   b.contiguous = is_dense_row_major(b.sizes, b.strides);
   b.symbolic = b.offset.is_symbolic() || b.numel.is_symbolic();
   if (!b.symbolic)
-    for (size_t i = 0; i < b.sizes.size(); ++i) b.symbolic |= b.sizes[i].is_symbolic() | b.strides[i].is_symbolic();
+    for (size_t i = 0; i < b.sizes.size(); ++i)
+      b.symbolic |= b.sizes[i].is_symbolic() | b.strides[i].is_symbolic();
 }
 
 // The bytes that a view reaches from the start of its storage.
@@ -69,7 +70,8 @@ void check_sizes(Span<const SymInt> sizes) {
 
 }  // namespace
 
-Tensor make_tensor(Span<const SymInt> sizes, Span<const SymInt> strides, DType dtype, Device device, bool fake) {
+Tensor make_tensor(Span<const SymInt> sizes, Span<const SymInt> strides, DType dtype, Device device,
+                   bool fake) {
   check_sizes(sizes);
   fake |= device.type == DeviceType::meta;
   size_t bytes = extent_bytes(sizes, strides, dtype);
@@ -93,18 +95,21 @@ Tensor make_tensor(Span<const SymInt> sizes, DType dtype, Device device, bool fa
   return make_tensor(sizes, contiguous_strides(sizes), dtype, device, fake);
 }
 
-Tensor make_view_of(const Storage& storage, Span<const SymInt> sizes, Span<const SymInt> strides, SymInt offset,
-                    DType dtype) {
+Tensor make_view_of(const Storage& storage, Span<const SymInt> sizes, Span<const SymInt> strides,
+                    SymInt offset, DType dtype) {
   check_sizes(sizes);
   if (sizes.size() != strides.size())
     failf("mismatch in length of strides and shape: {} and {}", str(strides), str(sizes));
   size_t bytes = extent_bytes(sizes, strides, dtype);
-  if (offset.is_int() && bytes + static_cast<size_t>(offset.as_int() * element_size(dtype)) > storage->bytes &&
-      bytes && !(storage->data == nullptr && storage->bytes == 0))
-    failf("setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage size of {} are out "
-          "of bounds for storage of size {}",
-          str(sizes), str(strides), offset.as_int(), element_size(dtype),
-          bytes + offset.as_int() * element_size(dtype), storage->bytes);
+  if (offset.is_int() &&
+      bytes + static_cast<size_t>(offset.as_int() * element_size(dtype)) > storage->bytes && bytes &&
+      !(storage->data == nullptr && storage->bytes == 0))
+    failf(
+        "setStorage: sizes {}, strides {}, storage offset {}, and itemsize {} requiring a storage size of {} "
+        "are out "
+        "of bounds for storage of size {}",
+        str(sizes), str(strides), offset.as_int(), element_size(dtype),
+        bytes + offset.as_int() * element_size(dtype), storage->bytes);
   TensorBody* b = new_body();
   Tensor t = Tensor::adopt(b);
   b->dtype = dtype;
@@ -221,8 +226,8 @@ int64_t wrap_dim(int64_t d, int64_t ndim, bool wrap_scalar) {
     range = 1;
   }
   if (d < -range || d >= range)
-    failf(ErrorKind::index, "Dimension out of range (expected to be in range of [{}, {}], but got {})", -range,
-          range - 1, d);
+    failf(ErrorKind::index, "Dimension out of range (expected to be in range of [{}, {}], but got {})",
+          -range, range - 1, d);
   return d < 0 ? d + range : d;
 }
 
@@ -253,8 +258,10 @@ Tensor from_list(std::initializer_list<T> values, TensorOptions options, DType n
     if constexpr (std::is_same_v<T, int>) {
       std::copy(values.begin(), values.end(), t.data_ptr<int64_t>());
     } else if constexpr (std::is_same_v<T, double>) {
-      if (natural == kDouble) std::copy(values.begin(), values.end(), t.data_ptr<double>());
-      else std::transform(values.begin(), values.end(), t.data_ptr<float>(), [](double v) { return float(v); });
+      if (natural == kDouble)
+        std::copy(values.begin(), values.end(), t.data_ptr<double>());
+      else
+        std::transform(values.begin(), values.end(), t.data_ptr<float>(), [](double v) { return float(v); });
     } else {
       std::copy(values.begin(), values.end(), t.data_ptr<T>());
     }
@@ -286,26 +293,65 @@ Tensor tensor(Scalar value, TensorOptions options) {
   DType d = options.dtype == DType::undefined ? value.dtype() : options.dtype;
   Tensor t = make_tensor({}, d, options.device);
   if (!t.is_fake()) switch (d) {
-      case kFloat: store<float>(t, static_cast<float>(value.to_double())); break;
-      case kDouble: store<double>(t, value.to_double()); break;
-      case kLong: store<int64_t>(t, value.to_int()); break;
-      case kBool: store<bool>(t, value.to_bool()); break;
-      case kInt: store<int32_t>(t, static_cast<int32_t>(value.to_int())); break;
-      case kShort: store<int16_t>(t, static_cast<int16_t>(value.to_int())); break;
-      case kChar: store<int8_t>(t, static_cast<int8_t>(value.to_int())); break;
-      case kByte: store<uint8_t>(t, static_cast<uint8_t>(value.to_int())); break;
-      case DType::uint16: store<uint16_t>(t, static_cast<uint16_t>(value.to_int())); break;
-      case DType::uint32: store<uint32_t>(t, static_cast<uint32_t>(value.to_int())); break;
-      case DType::uint64: store<uint64_t>(t, static_cast<uint64_t>(value.to_int())); break;
-      case kHalf: store<Half>(t, static_cast<float>(value.to_double())); break;
-      case kBFloat16: store<BFloat16>(t, static_cast<float>(value.to_double())); break;
-      case kComplexFloat: store<std::complex<float>>(t, std::complex<float>(value.to_complex())); break;
-      case kComplexDouble: store<std::complex<double>>(t, value.to_complex()); break;
-      case DType::float8_e5m2: store<Float8E5M2>(t, static_cast<float>(value.to_double())); break;
-      case DType::float8_e4m3fn: store<Float8E4M3FN>(t, static_cast<float>(value.to_double())); break;
-      case DType::float8_e5m2fnuz: store<Float8E5M2FNUZ>(t, static_cast<float>(value.to_double())); break;
-      case DType::float8_e4m3fnuz: store<Float8E4M3FNUZ>(t, static_cast<float>(value.to_double())); break;
-      default: failf(ErrorKind::type, "tensor: no element of dtype {} can be made", name(d));
+      case kFloat:
+        store<float>(t, static_cast<float>(value.to_double()));
+        break;
+      case kDouble:
+        store<double>(t, value.to_double());
+        break;
+      case kLong:
+        store<int64_t>(t, value.to_int());
+        break;
+      case kBool:
+        store<bool>(t, value.to_bool());
+        break;
+      case kInt:
+        store<int32_t>(t, static_cast<int32_t>(value.to_int()));
+        break;
+      case kShort:
+        store<int16_t>(t, static_cast<int16_t>(value.to_int()));
+        break;
+      case kChar:
+        store<int8_t>(t, static_cast<int8_t>(value.to_int()));
+        break;
+      case kByte:
+        store<uint8_t>(t, static_cast<uint8_t>(value.to_int()));
+        break;
+      case DType::uint16:
+        store<uint16_t>(t, static_cast<uint16_t>(value.to_int()));
+        break;
+      case DType::uint32:
+        store<uint32_t>(t, static_cast<uint32_t>(value.to_int()));
+        break;
+      case DType::uint64:
+        store<uint64_t>(t, static_cast<uint64_t>(value.to_int()));
+        break;
+      case kHalf:
+        store<Half>(t, static_cast<float>(value.to_double()));
+        break;
+      case kBFloat16:
+        store<BFloat16>(t, static_cast<float>(value.to_double()));
+        break;
+      case kComplexFloat:
+        store<std::complex<float>>(t, std::complex<float>(value.to_complex()));
+        break;
+      case kComplexDouble:
+        store<std::complex<double>>(t, value.to_complex());
+        break;
+      case DType::float8_e5m2:
+        store<Float8E5M2>(t, static_cast<float>(value.to_double()));
+        break;
+      case DType::float8_e4m3fn:
+        store<Float8E4M3FN>(t, static_cast<float>(value.to_double()));
+        break;
+      case DType::float8_e5m2fnuz:
+        store<Float8E5M2FNUZ>(t, static_cast<float>(value.to_double()));
+        break;
+      case DType::float8_e4m3fnuz:
+        store<Float8E4M3FNUZ>(t, static_cast<float>(value.to_double()));
+        break;
+      default:
+        failf(ErrorKind::type, "tensor: no element of dtype {} can be made", name(d));
     }
   if (options.requires_grad) t.requires_grad_();
   return t;
@@ -316,26 +362,46 @@ Scalar read_scalar(const Tensor& t) {
   const void* p = t.data();
   auto real = [&]<class T>(T) { return static_cast<double>(static_cast<float>(*static_cast<const T*>(p))); };
   switch (t.dtype()) {
-    case kFloat: return *static_cast<const float*>(p);
-    case kDouble: return *static_cast<const double*>(p);
-    case kLong: return *static_cast<const int64_t*>(p);
-    case kBool: return *static_cast<const bool*>(p);
-    case kInt: return *static_cast<const int32_t*>(p);
-    case kShort: return *static_cast<const int16_t*>(p);
-    case kChar: return *static_cast<const int8_t*>(p);
-    case kByte: return *static_cast<const uint8_t*>(p);
-    case DType::uint16: return *static_cast<const uint16_t*>(p);
-    case DType::uint32: return *static_cast<const uint32_t*>(p);
-    case DType::uint64: return static_cast<int64_t>(*static_cast<const uint64_t*>(p));
-    case kHalf: return real(Half());
-    case kBFloat16: return real(BFloat16());
-    case kComplexFloat: return *static_cast<const std::complex<float>*>(p);
-    case kComplexDouble: return *static_cast<const std::complex<double>*>(p);
-    case DType::float8_e5m2: return real(Float8E5M2());
-    case DType::float8_e4m3fn: return real(Float8E4M3FN());
-    case DType::float8_e5m2fnuz: return real(Float8E5M2FNUZ());
-    case DType::float8_e4m3fnuz: return real(Float8E4M3FNUZ());
-    default: failf(ErrorKind::type, "item: no element of dtype {} can be read", name(t.dtype()));
+    case kFloat:
+      return *static_cast<const float*>(p);
+    case kDouble:
+      return *static_cast<const double*>(p);
+    case kLong:
+      return *static_cast<const int64_t*>(p);
+    case kBool:
+      return *static_cast<const bool*>(p);
+    case kInt:
+      return *static_cast<const int32_t*>(p);
+    case kShort:
+      return *static_cast<const int16_t*>(p);
+    case kChar:
+      return *static_cast<const int8_t*>(p);
+    case kByte:
+      return *static_cast<const uint8_t*>(p);
+    case DType::uint16:
+      return *static_cast<const uint16_t*>(p);
+    case DType::uint32:
+      return *static_cast<const uint32_t*>(p);
+    case DType::uint64:
+      return static_cast<int64_t>(*static_cast<const uint64_t*>(p));
+    case kHalf:
+      return real(Half());
+    case kBFloat16:
+      return real(BFloat16());
+    case kComplexFloat:
+      return *static_cast<const std::complex<float>*>(p);
+    case kComplexDouble:
+      return *static_cast<const std::complex<double>*>(p);
+    case DType::float8_e5m2:
+      return real(Float8E5M2());
+    case DType::float8_e4m3fn:
+      return real(Float8E4M3FN());
+    case DType::float8_e5m2fnuz:
+      return real(Float8E5M2FNUZ());
+    case DType::float8_e4m3fnuz:
+      return real(Float8E4M3FNUZ());
+    default:
+      failf(ErrorKind::type, "item: no element of dtype {} can be read", name(t.dtype()));
   }
 }
 

@@ -1,5 +1,6 @@
-// Tensor: a cheap handle to a strided view of a Storage. Everything an operator computes is a free function of
-// <tern/ops.h>; the methods here are what a tensor *is*, and the closed list of operators that read best as methods.
+// Tensor: a cheap handle to a strided view of a Storage. Everything an operator computes is a free function
+// of <tern/ops.h>; the methods here are what a tensor *is*, and the closed list of operators that read best
+// as methods.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,8 +21,8 @@ namespace tern {
 
 using Dims = SmallVector<SymInt, 6>;
 
-struct AutogradMeta;   // autograd/history.h: gradient, history, hooks
-struct AliasView;      // capture/functional.h: how this view comes from its base
+struct AutogradMeta;  // autograd/history.h: gradient, history, hooks
+struct AliasView;     // capture/functional.h: how this view comes from its base
 class Tensor;
 
 struct TensorBody {
@@ -38,12 +39,13 @@ struct TensorBody {
   SymInt offset = 0;
   SymInt numel = 1;
   Dims sizes, strides;
-  TensorBody* base = nullptr;   // counted: the tensor this is a view of, so that in-place changes reach its history
+  TensorBody* base =
+      nullptr;  // counted: the tensor this is a view of, so that in-place changes reach its history
   AutogradMeta* autograd = nullptr;
   AliasView* alias = nullptr;
   void (*free_autograd)(AutogradMeta*) = nullptr;
   void (*free_alias)(AliasView*) = nullptr;
-  void* python = nullptr;       // borrowed: the Python object that stands for this tensor, while there is one
+  void* python = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
 };
 
 // The right operand of an operator: a tensor or a number, and where the expression stands.
@@ -87,7 +89,7 @@ class Tensor {
   SymInt numel() const { return body_->numel; }
   Span<const SymInt> sizes() const { return body_->sizes; }
   Span<const SymInt> strides() const { return body_->strides; }
-  SymInt size(int64_t d, Loc loc = Loc::here()) const;     // negative d counts from the end; throws IndexError
+  SymInt size(int64_t d, Loc loc = Loc::here()) const;  // negative d counts from the end; throws IndexError
   SymInt stride(int64_t d) const;
   SymInt offset() const { return body_->offset; }
   const Storage& storage() const { return body_->storage; }
@@ -117,7 +119,9 @@ class Tensor {
 
   // Another view of the same memory; no history, no record: what view operators are made of.
   Tensor as_view(Dims sizes, Dims strides, SymInt offset) const;
-  Tensor as_view(Dims sizes, Dims strides) const { return as_view(std::move(sizes), std::move(strides), offset()); }
+  Tensor as_view(Dims sizes, Dims strides) const {
+    return as_view(std::move(sizes), std::move(strides), offset());
+  }
   Tensor shallow_copy() const;  // a new handle body over the same memory: no history
 
   // Gradients (autograd/).
@@ -139,15 +143,20 @@ class Tensor {
   template <class T>
   T item() const {
     Scalar s = item(Loc{});
-    if constexpr (std::is_same_v<T, bool>) return s.to_bool();
-    else if constexpr (std::is_floating_point_v<T>) return static_cast<T>(s.to_double());
-    else return static_cast<T>(s.to_int());
+    if constexpr (std::is_same_v<T, bool>)
+      return s.to_bool();
+    else if constexpr (std::is_floating_point_v<T>)
+      return static_cast<T>(s.to_double());
+    else
+      return static_cast<T>(s.to_int());
   }
   template <class T>
-  std::vector<T> to_vector() const;  // the elements in row-major order, converted to T (double, int64_t, float, bool)
-  std::string str() const;           // as PyTorch prints it
+  std::vector<T> to_vector()
+      const;                // the elements in row-major order, converted to T (double, int64_t, float, bool)
+  std::string str() const;  // as PyTorch prints it
 
-  // Operators that read best as methods (defined in ops/methods.cpp; each is the free function of the same name).
+  // Operators that read best as methods (defined in ops/methods.cpp; each is the free function of the same
+  // name).
   Tensor to(DType dtype, bool non_blocking = false, bool copy = false, Loc loc = Loc::here()) const;
   Tensor to(Device device, Loc loc = Loc::here()) const;
   Tensor to(Device device, DType dtype, Loc loc = Loc::here()) const;
@@ -170,8 +179,8 @@ class Tensor {
   Tensor squeeze(int64_t d, Loc loc = Loc::here()) const;
   Tensor unsqueeze(int64_t d, Loc loc = Loc::here()) const;
   Tensor select(int64_t d, SymInt index, Loc loc = Loc::here()) const;
-  Tensor slice(int64_t d = 0, std::optional<SymInt> start = {}, std::optional<SymInt> end = {}, SymInt step = 1,
-               Loc loc = Loc::here()) const;
+  Tensor slice(int64_t d = 0, std::optional<SymInt> start = {}, std::optional<SymInt> end = {},
+               SymInt step = 1, Loc loc = Loc::here()) const;
   Tensor narrow(int64_t d, SymInt start, SymInt length, Loc loc = Loc::here()) const;
   Tensor index_select(int64_t d, const Tensor& index, Loc loc = Loc::here()) const;
   Tensor gather(int64_t d, const Tensor& index, Loc loc = Loc::here()) const;
@@ -229,8 +238,8 @@ struct TensorOptions {
 Tensor make_tensor(Span<const SymInt> sizes, DType dtype, Device device = kCPU, bool fake = false);
 Tensor make_tensor(Span<const SymInt> sizes, Span<const SymInt> strides, DType dtype, Device device = kCPU,
                    bool fake = false);
-Tensor make_view_of(const Storage& storage, Span<const SymInt> sizes, Span<const SymInt> strides, SymInt offset,
-                    DType dtype);
+Tensor make_view_of(const Storage& storage, Span<const SymInt> sizes, Span<const SymInt> strides,
+                    SymInt offset, DType dtype);
 Tensor wrap_number(const Scalar& value);  // a 0-dim tensor that promotes weakly, as Python numbers do
 Scalar read_scalar(const Tensor& t);      // the one element of a real tensor
 
@@ -255,7 +264,7 @@ Dims contiguous_strides(Span<const SymInt> sizes);
 Dims channels_last_strides(Span<const SymInt> sizes);
 SymInt product(Span<const SymInt> sizes);
 int64_t wrap_dim(int64_t d, int64_t ndim, bool wrap_scalar = true);  // throws PyTorch's IndexError
-std::string str(Span<const SymInt> sizes);                       // "[2, 3]"
+std::string str(Span<const SymInt> sizes);                           // "[2, 3]"
 bool is_dense_row_major(Span<const SymInt> sizes, Span<const SymInt> strides);
 
 struct Operand {
@@ -263,8 +272,9 @@ struct Operand {
   Loc loc;
   Operand(const Tensor& t, Loc at = Loc::here()) : tensor(t), loc(at) {}
   template <class N>
-    requires(std::is_arithmetic_v<N> || std::is_same_v<N, SymInt> || std::is_same_v<N, Scalar>)
-  Operand(N value, Loc at = Loc::here()) : tensor(wrap_number(Scalar(value))), loc(at) {}
+  requires(std::is_arithmetic_v<N> || std::is_same_v<N, SymInt> || std::is_same_v<N, Scalar>)
+      Operand(N value, Loc at = Loc::here())
+      : tensor(wrap_number(Scalar(value))), loc(at) {}
 };
 
 // A number on the left of an operator, and where the expression stands.
@@ -272,8 +282,9 @@ struct LeftNumber {
   Scalar value;
   Loc loc;
   template <class N>
-    requires(std::is_arithmetic_v<N> || std::is_same_v<N, SymInt> || std::is_same_v<N, Scalar>)
-  LeftNumber(N v, Loc at = Loc::here()) : value(v), loc(at) {}
+  requires(std::is_arithmetic_v<N> || std::is_same_v<N, SymInt> || std::is_same_v<N, Scalar>)
+      LeftNumber(N v, Loc at = Loc::here())
+      : value(v), loc(at) {}
 };
 
 Tensor operator+(const Tensor& a, Operand b);

@@ -20,13 +20,13 @@ class Mode;
 struct Scope;
 
 struct ThreadState {
-  uint8_t active = 0;        // rungs that every call climbs
-  uint8_t excluded = 0;      // rungs that are passed by, whatever the tensors say
+  uint8_t active = 0;    // rungs that every call climbs
+  uint8_t excluded = 0;  // rungs that are passed by, whatever the tensors say
   bool grad_enabled = true;
-  bool sizes_recorded = false;  // Tensor::size() asks the mode on the record rung
-  Mode* modes[5] = {};       // what is mounted on each rung; a mode links to the one below it
+  bool sizes_recorded = false;   // Tensor::size() asks the mode on the record rung
+  Mode* modes[5] = {};           // what is mounted on each rung; a mode links to the one below it
   const Scope* scope = nullptr;  // the module whose forward is running
-  Loc loc;                   // where the user called the operator that is being recorded
+  Loc loc;                       // where the user called the operator that is being recorded
 };
 
 // Initial-exec keeps the hot path to one fs-relative load also in the shared library.

@@ -23,10 +23,18 @@ Value::Value(std::complex<double> v) : kind_(ValueKind::complex_) {
 }
 Value::Value(const Scalar& s) {
   switch (s.kind()) {
-    case Scalar::Kind::int_: *this = Value(s.sym()); break;
-    case Scalar::Kind::float_: *this = Value(s.to_double()); break;
-    case Scalar::Kind::bool_: *this = Value(s.to_bool()); break;
-    case Scalar::Kind::complex_: *this = Value(s.to_complex()); break;
+    case Scalar::Kind::int_:
+      *this = Value(s.sym());
+      break;
+    case Scalar::Kind::float_:
+      *this = Value(s.to_double());
+      break;
+    case Scalar::Kind::bool_:
+      *this = Value(s.to_bool());
+      break;
+    case Scalar::Kind::complex_:
+      *this = Value(s.to_complex());
+      break;
   }
 }
 Value::Value(std::string_view s) : kind_(ValueKind::string) {
@@ -120,11 +128,16 @@ bool Value::to_bool() const {
 }
 Scalar Value::scalar() const {
   switch (kind_) {
-    case ValueKind::int_: return sym();
-    case ValueKind::float_: return float_;
-    case ValueKind::bool_: return int_ != 0;
-    case ValueKind::complex_: return static_cast<ComplexBox*>(box_)->value;
-    default: wrong_kind("number");
+    case ValueKind::int_:
+      return sym();
+    case ValueKind::float_:
+      return float_;
+    case ValueKind::bool_:
+      return int_ != 0;
+    case ValueKind::complex_:
+      return static_cast<ComplexBox*>(box_)->value;
+    default:
+      wrong_kind("number");
   }
 }
 Device Value::device() const {
@@ -148,7 +161,9 @@ Value* Value::find(const Value& key) const {
     if (k.equals(key)) return &v;
   return nullptr;
 }
-const ir::Type* Value::element_type() const { return is_list() ? static_cast<ListBox*>(box_)->element : nullptr; }
+const ir::Type* Value::element_type() const {
+  return is_list() ? static_cast<ListBox*>(box_)->element : nullptr;
+}
 void Value::set_element_type(const ir::Type* t) const {
   if (is_list()) static_cast<ListBox*>(box_)->element = t;
 }
@@ -172,7 +187,8 @@ bool Value::equals(const Value& o) const {
   }
   if (kind_ != o.kind_) return false;
   switch (kind_) {
-    case ValueKind::string: return string() == o.string();
+    case ValueKind::string:
+      return string() == o.string();
     case ValueKind::list:
     case ValueKind::tuple: {
       const auto &a = items(), &b = o.items();
@@ -189,21 +205,28 @@ bool Value::equals(const Value& o) const {
       }
       return true;
     }
-    default: return is_same(o) || is_none();
+    default:
+      return is_same(o) || is_none();
   }
 }
 
 std::string Value::str() const {
   switch (kind_) {
-    case ValueKind::none: return "None";
-    case ValueKind::tensor: return "Tensor" + tern::str(tensor().sizes());
-    case ValueKind::device: return "device(type='" + device().str() + "')";
+    case ValueKind::none:
+      return "None";
+    case ValueKind::tensor:
+      return "Tensor" + tern::str(tensor().sizes());
+    case ValueKind::device:
+      return "device(type='" + device().str() + "')";
     case ValueKind::string: {
       std::string text = "'";
       for (char c : string()) {
-        if (c == '\n') text += "\\n";
-        else if (c == '\'' || c == '\\') text += {'\\', c};
-        else text += c;
+        if (c == '\n')
+          text += "\\n";
+        else if (c == '\'' || c == '\\')
+          text += {'\\', c};
+        else
+          text += c;
       }
       return text + "'";
     }
@@ -220,8 +243,10 @@ std::string Value::str() const {
       for (auto& [k, v] : entries()) text += (text.size() > 1 ? ", " : "") + k.str() + ": " + v.str();
       return text + "}";
     }
-    case ValueKind::object: return "<object>";
-    default: return scalar().str();
+    case ValueKind::object:
+      return "<object>";
+    default:
+      return scalar().str();
   }
 }
 

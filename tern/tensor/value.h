@@ -1,5 +1,5 @@
-// Value: any value an operator or a script can take or give, owned. 16 bytes; containers are shared by reference,
-// as Python's are.
+// Value: any value an operator or a script can take or give, owned. 16 bytes; containers are shared by
+// reference, as Python's are.
 #pragma once
 #include <atomic>
 #include <string>
@@ -16,9 +16,18 @@ class Type;
 }
 
 enum class ValueKind : uint8_t {
-  none, int_, float_, bool_, device,           // in place
-  tensor,                                      // counted body
-  complex_, string, list, tuple, dict, object, // counted Boxes
+  none,
+  int_,
+  float_,
+  bool_,
+  device,  // in place
+  tensor,  // counted body
+  complex_,
+  string,
+  list,
+  tuple,
+  dict,
+  object,  // counted Boxes
 };
 
 struct Box {
@@ -32,13 +41,13 @@ class Value {
   Value(const Tensor& t);  // an undefined tensor becomes None
   Value(Tensor&& t);
   template <class I>
-    requires(std::is_integral_v<I> && !std::is_same_v<I, bool>)
-  Value(I v) : kind_(ValueKind::int_) { int_ = v; }
+  requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) Value(I v) : kind_(ValueKind::int_) {
+    int_ = v;
+  }
   Value(SymInt v) : kind_(ValueKind::int_) { int_ = v.bits(); }
   Value(double v) : kind_(ValueKind::float_) { float_ = v; }
   template <class B>
-    requires std::is_same_v<B, bool>
-  Value(B v) : kind_(ValueKind::bool_) { int_ = v; }
+  requires std::is_same_v<B, bool> Value(B v) : kind_(ValueKind::bool_) { int_ = v; }
   Value(std::complex<double> v);
   Value(Device d) : kind_(ValueKind::device) { int_ = static_cast<int>(d.type) | (d.index + 1) << 8; }
   Value(DType d) : Value(static_cast<int64_t>(d)) {}
@@ -47,12 +56,12 @@ class Value {
   Value(std::string_view s);
   Value(const std::string& s) : Value(std::string_view(s)) {}
   Value(const char* s) : Value(std::string_view(s)) {}
-  Value(Span<const SymInt> ints);               // list of int
-  Value(const std::vector<Tensor>& tensors);    // list of Tensor
+  Value(Span<const SymInt> ints);             // list of int
+  Value(const std::vector<Tensor>& tensors);  // list of Tensor
   static Value list(std::vector<Value> items, const ir::Type* element = nullptr);
   static Value tuple(std::vector<Value> items);
   static Value dict(std::vector<std::pair<Value, Value>> items = {});
-  static Value object(Box* box);                // takes over one reference
+  static Value object(Box* box);  // takes over one reference
 
   Value(const Value& o) : kind_(o.kind_), int_(o.int_) { retain(); }
   Value(Value&& o) noexcept : kind_(std::exchange(o.kind_, ValueKind::none)), int_(o.int_) {}
@@ -81,10 +90,10 @@ class Value {
 
   // Each throws a TypeError that names what it found instead.
   const Tensor& tensor() const;
-  Tensor take_tensor();         // moves it out; None gives an undefined tensor
+  Tensor take_tensor();  // moves it out; None gives an undefined tensor
   SymInt sym() const;
   int64_t to_int() const;
-  double to_double() const;     // an int converts
+  double to_double() const;  // an int converts
   bool to_bool() const;
   Scalar scalar() const;
   Device device() const;
@@ -99,14 +108,16 @@ class Value {
   Box* box() const { return box_; }
 
   bool is_same(const Value& o) const { return kind_ == o.kind_ && int_ == o.int_; }  // identity
-  bool equals(const Value& o) const;  // Python's ==, with tensors by identity
-  std::string str() const;            // Python's repr; tensors as "Tensor[2, 3]"
-  std::string_view kind_name() const; // "int", "List", ...
+  bool equals(const Value& o) const;   // Python's ==, with tensors by identity
+  std::string str() const;             // Python's repr; tensors as "Tensor[2, 3]"
+  std::string_view kind_name() const;  // "int", "List", ...
 
  private:
   void retain() const {
-    if (kind_ == ValueKind::tensor) body_->refs.fetch_add(1, std::memory_order_relaxed);
-    else if (kind_ > ValueKind::tensor) box_->refs.fetch_add(1, std::memory_order_relaxed);
+    if (kind_ == ValueKind::tensor)
+      body_->refs.fetch_add(1, std::memory_order_relaxed);
+    else if (kind_ > ValueKind::tensor)
+      box_->refs.fetch_add(1, std::memory_order_relaxed);
   }
   void release();
   [[noreturn]] void wrong_kind(std::string_view wanted) const;

@@ -1,5 +1,5 @@
-// The functional rung: programs that write through views are captured, made functional, and must compute the same and write
-// the same back.
+// The functional rung: programs that write through views are captured, made functional, and must compute the
+// same and write the same back.
 #include "tern/capture/functional.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,8 @@ bool mutates(const ir::Block& block) {
 
 std::vector<double> numbers(const Tensor& t) { return t.to_vector<double>(); }
 
-// Runs the functional graph and the program itself; both must agree on outputs and on what became of the inputs.
+// Runs the functional graph and the program itself; both must agree on outputs and on what became of the
+// inputs.
 std::string check_functional(const Program& f, const std::vector<Tensor>& inputs,
                              std::vector<size_t> expected_mutated) {
   auto graph = record(f, inputs);
@@ -81,70 +82,86 @@ Tensor range(std::initializer_list<SymInt> sizes) {
 }
 
 TEST(Functional, a_write_through_a_flat_view_reaches_the_base) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    in[0].view({-1}).add_(1);
-    return {in[0] * 2};
-  }, {range({2, 3})}, {0});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        in[0].view({-1}).add_(1);
+        return {in[0] * 2};
+      },
+      {range({2, 3})}, {0});
 }
 
 TEST(Functional, a_selected_row_is_scaled) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    Tensor x = in[0].clone();
-    Tensor y = x[0];
-    y.mul_(2);
-    return {x, y};
-  }, {range({3, 4})}, {});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor x = in[0].clone();
+        Tensor y = x[0];
+        y.mul_(2);
+        return {x, y};
+      },
+      {range({3, 4})}, {});
 }
 
 TEST(Functional, two_views_of_one_base_see_each_other) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    Tensor x = in[0].clone(), left = x.slice(1, 0, 2), row = x[1];
-    left.add_(10);
-    row.mul_(3);
-    return {x, left, row};
-  }, {range({3, 4})}, {});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor x = in[0].clone(), left = x.slice(1, 0, 2), row = x[1];
+        left.add_(10);
+        row.mul_(3);
+        return {x, left, row};
+      },
+      {range({3, 4})}, {});
 }
 
 TEST(Functional, views_of_views) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    Tensor inner = in[0].transpose(0, 1).slice(0, 1, 3).select(1, 0);
-    inner.sub_(5);
-    return {inner, in[0].sum()};
-  }, {range({3, 4})}, {0});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor inner = in[0].transpose(0, 1).slice(0, 1, 3).select(1, 0);
+        inner.sub_(5);
+        return {inner, in[0].sum()};
+      },
+      {range({3, 4})}, {0});
 }
 
 TEST(Functional, an_input_that_is_mutated_and_returned) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    in[0].add_(in[1]);
-    return {in[0]};
-  }, {range({2, 2}), range({2, 2})}, {0});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        in[0].add_(in[1]);
+        return {in[0]};
+      },
+      {range({2, 2}), range({2, 2})}, {0});
 }
 
 TEST(Functional, several_inputs_are_written_in_order) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    in[1].mul_(in[0]);
-    in[0].view({-1}).add_(in[1].view({-1}));
-    return {in[0] + in[1]};
-  }, {range({2, 2}), range({2, 2})}, {0, 1});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        in[1].mul_(in[0]);
+        in[0].view({-1}).add_(in[1].view({-1}));
+        return {in[0] + in[1]};
+      },
+      {range({2, 2}), range({2, 2})}, {0, 1});
 }
 
 TEST(Functional, copies_fills_and_pieces) {
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    Tensor out = zeros({4, 3});
-    std::vector<Tensor> parts = out.split(2, 0);
-    parts[0].copy_(in[0]);
-    parts[1].fill_(7);
-    out.unbind(0)[3].zero_();
-    return {out};
-  }, {range({2, 3})}, {});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor out = zeros({4, 3});
+        std::vector<Tensor> parts = out.split(2, 0);
+        parts[0].copy_(in[0]);
+        parts[1].fill_(7);
+        out.unbind(0)[3].zero_();
+        return {out};
+      },
+      {range({2, 3})}, {});
 }
 
 TEST(Functional, a_narrower_type_is_kept) {
   Tensor ints = arange(Scalar(4));
-  check_functional([](auto& in) -> std::vector<Tensor> {
-    in[0].add_(in[0]);
-    return {in[0]};
-  }, {ints}, {0});
+  check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        in[0].add_(in[0]);
+        return {in[0]};
+      },
+      {ints}, {0});
 }
 
 TEST(Functional, a_write_in_one_branch_is_a_result_of_the_if) {
@@ -242,11 +259,13 @@ TEST(Functional, a_loop_that_leaves_the_memory_it_writes_is_refused) {
 
 // Retracing twice keeps names, places and module scopes.
 TEST(Retrace, names_places_and_scopes_survive_two_rounds) {
-  auto graph = record([](auto& in) -> std::vector<Tensor> {
-    EnterScope scope("encoder.fc1", "my.Linear", nullptr);
-    Tensor hidden = relu(in[0]);
-    return {hidden * 2 + in[0]};
-  }, {range({2, 3})});
+  auto graph = record(
+      [](auto& in) -> std::vector<Tensor> {
+        EnterScope scope("encoder.fc1", "my.Linear", nullptr);
+        Tensor hidden = relu(in[0]);
+        return {hidden * 2 + in[0]};
+      },
+      {range({2, 3})});
   std::string once, twice;
   capture::Retraced first = capture::retrace(*graph), second = capture::retrace(*first.graph);
   once = first.graph->str();
@@ -262,10 +281,12 @@ TEST(Retrace, names_places_and_scopes_survive_two_rounds) {
 
 TEST(Functional, a_write_to_a_stranger_is_refused) {
   Tensor stranger = ones({3});
-  auto graph = record([&](auto& in) -> std::vector<Tensor> {
-    stranger.add_(in[0]);
-    return {stranger};
-  }, {range({3})});
+  auto graph = record(
+      [&](auto& in) -> std::vector<Tensor> {
+        stranger.add_(in[0]);
+        return {stranger};
+      },
+      {range({3})});
   EXPECT_EQ(numbers(stranger), (std::vector<double>{1, 1, 1})) << "capture must not run anything";
   try {
     capture::retrace(*graph);

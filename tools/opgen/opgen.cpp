@@ -1,16 +1,19 @@
-// opgen: reads the operator tables (tern/ops/<family>/<family>.ops) and writes, per family, the public header, the argument
-// structs, the call stubs, bodies, gradients and one constinit table; and one registry that names all tables.
+// opgen: reads the operator tables (tern/ops/<family>/<family>.ops) and writes, per family, the public
+// header, the argument structs, the call stubs, bodies, gradients and one constinit table; and one registry
+// that names all tables.
 //
 //   name.overload(schema) -> returns    @flags
 //     grad    a, b = expression           [where s = expression; t = expression]
-//     body    expression | cpp            what it is in terms of other operators; "cpp": body_<name> in <family>.cpp
-//     inverse expression                  of a view: the base with `result` written into it
-//     onnx    Op(args) [if condition]     lowering rules, tried in order
+//     body    expression | cpp            what it is in terms of other operators; "cpp": body_<name> in
+//     <family>.cpp inverse expression                  of a view: the base with `result` written into it onnx
+//     Op(args) [if condition]     lowering rules, tried in order
 //
-// Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad @same @impure
+// Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad
+// @same @impure
 // @inplace (derive x_) @noout (derive no out variant) @out(overload) @loop(name) @kernel (besides a body)
 // @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none)
-// @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by hand) @inplace_only (the row is itself x_).
+// @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by
+// hand) @inplace_only (the row is itself x_).
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -52,7 +55,8 @@ struct Entry {
     string text = (ns == "aten" ? "" : ns + "_") + name + (overload.empty() ? "" : "_" + overload);
     std::replace(text.begin(), text.end(), '.', '_');
     for (const Param& p : params)
-      if (p.name == text) return text + "_";  // threshold(self, threshold, value): a struct has no member of its own name
+      if (p.name == text)
+        return text + "_";  // threshold(self, threshold, value): a struct has no member of its own name
     return text;
   }
 };
@@ -184,9 +188,11 @@ Family read_family(const string& path) {
       size_t flag = line.find(" @");
       Entry e = parse_schema(path, start, trim(line.substr(0, flag)));
       std::istringstream flags(flag == string::npos ? "" : line.substr(flag));
-      static const std::set<string> known = {
-          "pointwise", "float", "bool", "real",  "condition", "scalars", "view",   "dynamic",     "core", "random", "composite",
-          "no_grad",   "same",  "impure", "inplace", "noout", "out",     "loop",   "kernel",      "cpp",  "params", "inplace_only", "implicit", "nodefault"};
+      static const std::set<string> known = {"pointwise", "float",        "bool",     "real",     "condition",
+                                             "scalars",   "view",         "dynamic",  "core",     "random",
+                                             "composite", "no_grad",      "same",     "impure",   "inplace",
+                                             "noout",     "out",          "loop",     "kernel",   "cpp",
+                                             "params",    "inplace_only", "implicit", "nodefault"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -238,18 +244,38 @@ Family read_family(const string& path) {
 // ---- C++ types ----
 
 string cpp_type(const Family& f, const Entry& e, const string& type) {
-  static const std::map<string, string> table = {
-      {"Tensor", "const Tensor&"}, {"Tensor?", "const Tensor&"}, {"Tensor[]", "Span<const Tensor>"},
-      {"Tensor?[]", "Span<const Tensor>"}, {"int", "int64_t"}, {"int?", "::std::optional<int64_t>"}, {"SymInt", "SymInt"},
-      {"SymInt?", "::std::optional<SymInt>"}, {"SymInt[]", "Span<const SymInt>"},
-      {"SymInt[]?", "::std::optional<Span<const SymInt>>"}, {"float", "double"}, {"float?", "::std::optional<double>"},
-      {"float[]", "Span<const double>"}, {"float[]?", "::std::optional<Span<const double>>"}, {"bool", "bool"},
-      {"bool?", "::std::optional<bool>"}, {"bool[]", "Span<const bool>"}, {"Scalar", "Scalar"},
-      {"Scalar?", "::std::optional<Scalar>"}, {"Scalar[]", "Span<const Scalar>"}, {"str", "::std::string_view"},
-      {"str?", "::std::optional<::std::string_view>"}, {"ScalarType", "DType"}, {"ScalarType?", "::std::optional<DType>"},
-      {"Layout?", "::std::optional<Layout>"}, {"Layout", "Layout"}, {"Device?", "::std::optional<Device>"}, {"Device", "Device"},
-      {"MemoryFormat?", "::std::optional<MemoryFormat>"}, {"MemoryFormat", "MemoryFormat"},
-      {"Generator?", "const Generator*"}, {"Any", "const Value&"}};
+  static const std::map<string, string> table = {{"Tensor", "const Tensor&"},
+                                                 {"Tensor?", "const Tensor&"},
+                                                 {"Tensor[]", "Span<const Tensor>"},
+                                                 {"Tensor?[]", "Span<const Tensor>"},
+                                                 {"int", "int64_t"},
+                                                 {"int?", "::std::optional<int64_t>"},
+                                                 {"SymInt", "SymInt"},
+                                                 {"SymInt?", "::std::optional<SymInt>"},
+                                                 {"SymInt[]", "Span<const SymInt>"},
+                                                 {"SymInt[]?", "::std::optional<Span<const SymInt>>"},
+                                                 {"float", "double"},
+                                                 {"float?", "::std::optional<double>"},
+                                                 {"float[]", "Span<const double>"},
+                                                 {"float[]?", "::std::optional<Span<const double>>"},
+                                                 {"bool", "bool"},
+                                                 {"bool?", "::std::optional<bool>"},
+                                                 {"bool[]", "Span<const bool>"},
+                                                 {"Scalar", "Scalar"},
+                                                 {"Scalar?", "::std::optional<Scalar>"},
+                                                 {"Scalar[]", "Span<const Scalar>"},
+                                                 {"str", "::std::string_view"},
+                                                 {"str?", "::std::optional<::std::string_view>"},
+                                                 {"ScalarType", "DType"},
+                                                 {"ScalarType?", "::std::optional<DType>"},
+                                                 {"Layout?", "::std::optional<Layout>"},
+                                                 {"Layout", "Layout"},
+                                                 {"Device?", "::std::optional<Device>"},
+                                                 {"Device", "Device"},
+                                                 {"MemoryFormat?", "::std::optional<MemoryFormat>"},
+                                                 {"MemoryFormat", "MemoryFormat"},
+                                                 {"Generator?", "const Generator*"},
+                                                 {"Any", "const Value&"}};
   string t;  // int[2] -> int[]
   for (size_t i = 0; i < type.size(); ++i) {
     t += type[i];
@@ -316,7 +342,8 @@ string signature(const Family& f, const Entry& e, const string& name, bool defau
   // A default may only be followed by defaults in C++.
   size_t last_required = 0;
   for (size_t i = 0; i < normal; ++i)
-    if (!e.params[i].has_default || (e.has("nodefault") && e.flags.at("nodefault") == e.params[i].name)) last_required = i + 1;
+    if (!e.params[i].has_default || (e.has("nodefault") && e.flags.at("nodefault") == e.params[i].name))
+      last_required = i + 1;
   for (size_t i = 0; i < normal; ++i) {
     const Param& p = e.params[i];
     string part = cpp_type(f, e, p.type) + " " + p.name;
@@ -328,8 +355,10 @@ string signature(const Family& f, const Entry& e, const string& name, bool defau
 }
 
 bool uses(const string& expression, const string& name, bool* only_meta = nullptr) {
-  static const char* meta[] = {".sizes()", ".dtype()", ".dim()", ".size(", ".device()", ".numel()", ".strides()",
-                               ".is_complex()", ".is_floating_point()", ".is_contiguous("};
+  static const char* meta[] = {".sizes()",       ".dtype()",      ".dim()",
+                               ".size(",         ".device()",     ".numel()",
+                               ".strides()",     ".is_complex()", ".is_floating_point()",
+                               ".is_contiguous("};
   bool found = false;
   for (size_t at = 0; (at = expression.find(name, at)) != string::npos; at += name.size()) {
     auto word = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -339,7 +368,8 @@ bool uses(const string& expression, const string& name, bool* only_meta = nullpt
     found = true;
     if (only_meta) {
       bool is_meta = false;
-      for (const char* m : meta) is_meta |= expression.compare(end, std::char_traits<char>::length(m), m) == 0;
+      for (const char* m : meta)
+        is_meta |= expression.compare(end, std::char_traits<char>::length(m), m) == 0;
       *only_meta &= is_meta;
     }
   }
@@ -405,7 +435,10 @@ bool wants_out(const Entry& e) {
   if (!has_kernel(e) || e.has("noout") || e.returns.empty()) return false;
   return std::all_of(e.returns.begin(), e.returns.end(), [](const Param& p) { return p.type == "Tensor"; });
 }
-bool is_composite(const Entry& e) { return e.has("composite") || (!e.body.empty() && !has_kernel(e) && !e.has("view") && !e.has("dynamic") && !e.has("inplace_only")); }
+bool is_composite(const Entry& e) {
+  return e.has("composite") ||
+         (!e.body.empty() && !has_kernel(e) && !e.has("view") && !e.has("dynamic") && !e.has("inplace_only"));
+}
 
 // ---- output ----
 
@@ -423,15 +456,18 @@ string quoted(const string& s) {
   string text = "\"";
   for (char c : s) {
     if (c == '"' || c == '\\') text += '\\';
-    if (c == '\n') text += "\\n";
-    else text += c;
+    if (c == '\n')
+      text += "\\n";
+    else
+      text += c;
   }
   return text + "\"";
 }
 
 string header(const Family& f) {
   std::ostringstream o;
-  o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#pragma once\n#include <cmath>\n#include <tuple>\n\n"
+  o << "// Written by opgen from " << f.name
+    << ".ops: do not edit.\n#pragma once\n#include <cmath>\n#include <tuple>\n\n"
     << "#include \"tern/tensor/arg.h\"\n\nnamespace tern {\n\n";
   for (const Entry& e : f.entries) {
     string name = e.name;
@@ -448,15 +484,17 @@ string header(const Family& f) {
 
 string args_header(const Family& f) {
   std::ostringstream o;
-  o << "// Written by opgen from " << f.name << ".ops: do not edit. What " << f.name << ".cpp defines.\n#pragma once\n"
-    << "#include \"tern/dispatch/unpack.h\"\n#include \"tern/kernels/pointwise.h\"\n\nnamespace tern {\n\nnamespace args {\n";
+  o << "// Written by opgen from " << f.name << ".ops: do not edit. What " << f.name
+    << ".cpp defines.\n#pragma once\n"
+    << "#include \"tern/dispatch/unpack.h\"\n#include \"tern/kernels/pointwise.h\"\n\nnamespace tern "
+       "{\n\nnamespace args {\n";
   for (const Entry& e : f.entries) {
     o << "struct " << e.id() << " {\n";
     for (const Param& p : e.params) o << "  " << cpp_type(f, e, p.type) << " " << p.name << ";\n";
     o << "  explicit " << e.id() << "([[maybe_unused]] const Arg* a)";
     for (size_t i = 0; i < e.params.size(); ++i)
-      o << (i ? ", " : " : ") << e.params[i].name << "(Unpack<" << cpp_type(f, e, e.params[i].type) << ">::from(a[" << i
-        << "]))";
+      o << (i ? ", " : " : ") << e.params[i].name << "(Unpack<" << cpp_type(f, e, e.params[i].type)
+        << ">::from(a[" << i << "]))";
     o << " {}\n};\n";
   }
   o << "}  // namespace args\n\n";
@@ -470,7 +508,8 @@ string args_header(const Family& f) {
     if (e.has("dynamic"))
       o << cpp_return(f, e) << " kernel_" << id << a << ");\nShapes shape_" << id << a << ");\n";
     if (e.has("inplace_only")) o << cpp_return(f, e) << " kernel_" << id << a << ");\n";
-    if (e.body == "cpp" || (e.has("composite") && e.body.empty())) o << cpp_return(f, e) << " body_" << id << a << ");\n";
+    if (e.body == "cpp" || (e.has("composite") && e.body.empty()))
+      o << cpp_return(f, e) << " body_" << id << a << ");\n";
     if (e.has("params")) o << "void params_" << id << a << ", kernels::Params& params);\n";
   }
   o << "\n}  // namespace tern\n";
@@ -485,8 +524,10 @@ void bind_names(std::ostringstream& o, const Entry& e, const string& text) {
 string source(const Family& f) {
   std::ostringstream o;
   string table = "ops_" + f.name;
-  o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#include \"tern/ops/" << f.name << ".args.h\"\n"
-    << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n#include \"tern/ops.h\"\n"
+  o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#include \"tern/ops/" << f.name
+    << ".args.h\"\n"
+    << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n#include "
+       "\"tern/ops.h\"\n"
     << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
@@ -557,35 +598,39 @@ string source(const Family& f) {
     string id = e.id();
     if (has_kernel(e) && !e.has("pointwise")) {
       if (!e.has("same"))
-        o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id << "(args::" << id
-          << "(a)); }\n";
-      o << "void kernel_thunk_" << id << "(const Op&, const Arg* a, Out out) { kernel_" << id << "(args::" << id
-        << "(a), out); }\n";
+        o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id
+          << "(args::" << id << "(a)); }\n";
+      o << "void kernel_thunk_" << id << "(const Op&, const Arg* a, Out out) { kernel_" << id
+        << "(args::" << id << "(a), out); }\n";
     }
     bool is_void = e.returns.empty();
     auto call_thunk = [&](const string& what) {
       o << "void " << what << "_thunk_" << id << "(const Op&, const Arg* a, [[maybe_unused]] Value* r) { ";
-      if (is_void) o << what << "_" << id << "(args::" << id << "(a)); }\n";
-      else o << "give(r, " << what << "_" << id << "(args::" << id << "(a))); }\n";
+      if (is_void)
+        o << what << "_" << id << "(args::" << id << "(a)); }\n";
+      else
+        o << "give(r, " << what << "_" << id << "(args::" << id << "(a))); }\n";
     };
     if (e.has("view")) call_thunk("view");
     if (e.has("dynamic")) {
       call_thunk("kernel");
-      o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id << "(args::" << id
-        << "(a)); }\n";
+      o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id
+        << "(args::" << id << "(a)); }\n";
     }
     if (e.has("inplace_only")) call_thunk("kernel");
     if (e.body == "cpp" || (e.has("composite") && e.body.empty())) {
       call_thunk("body");
     } else if (!e.body.empty()) {
-      o << "void body_thunk_" << id << "(const Op&, [[maybe_unused]] const Arg* arg, Value* r) {\n  args::" << id << " a(arg);\n";
+      o << "void body_thunk_" << id
+        << "(const Op&, [[maybe_unused]] const Arg* arg, Value* r) {\n  args::" << id << " a(arg);\n";
       bind_names(o, e, e.body);
       line(e.body_line);
       o << "  give(r, " << e.body << ");\n}\n";
     }
     if (!e.inverse.empty()) {
       // Arguments of the view, then the base and the new value of the view.
-      o << "void inverse_thunk_" << id << "(const Op&, const Arg* arg, Value* r) {\n  args::" << id << " a(arg);\n";
+      o << "void inverse_thunk_" << id << "(const Op&, const Arg* arg, Value* r) {\n  args::" << id
+        << " a(arg);\n";
       bind_names(o, e, e.inverse);
       o << "  [[maybe_unused]] const Tensor& base = arg[" << e.params.size() << "].tensor();\n"
         << "  [[maybe_unused]] const Tensor& result = arg[" << e.params.size() + 1 << "].tensor();\n";
@@ -604,8 +649,8 @@ string source(const Family& f) {
           sets += " set_param(q, " + std::to_string(k++) + ", a[" + std::to_string(i) + "]);";
       }
       if (k)
-        o << "void params_thunk_" << id << "(const Arg* a, void* p) { auto& q = *static_cast<kernels::Params*>(p);" << sets
-          << " }\n";
+        o << "void params_thunk_" << id
+          << "(const Arg* a, void* p) { auto& q = *static_cast<kernels::Params*>(p);" << sets << " }\n";
     }
     if (!e.grads.empty()) {
       o << "void grad_thunk_" << id << "(GradContext& c) {\n  args::" << id << " a(c.args);\n";
@@ -649,23 +694,26 @@ string source(const Family& f) {
       o << "}\n";
     }
   }
-  o << "}  // namespace\n\n#line 1 \"" << f.name << ".gen.cpp (the table)\"\nconstinit Op " << table << "[" << rows.size()
-    << "] = {\n";
+  o << "}  // namespace\n\n#line 1 \"" << f.name << ".gen.cpp (the table)\"\nconstinit Op " << table << "["
+    << rows.size() << "] = {\n";
   for (const Row& row : rows) {
     const Entry &e = row.entry, &b = *row.base;
     string id = b.id();
     o << "    {.text = " << quoted(e.schema) << ", .flags = 0";
     static const std::pair<const char*, const char*> flags[] = {
-        {"pointwise", "op_pointwise"}, {"float", "op_float"}, {"bool", "op_bool"},       {"real", "op_real"},
-        {"condition", "op_condition"}, {"scalars", "op_scalars"}, {"view", "op_view"},   {"dynamic", "op_dynamic"},
-        {"core", "op_core"},           {"random", "op_random"},   {"no_grad", "op_no_grad"}, {"same", "op_same_shape"},
+        {"pointwise", "op_pointwise"}, {"float", "op_float"},         {"bool", "op_bool"},
+        {"real", "op_real"},           {"condition", "op_condition"}, {"scalars", "op_scalars"},
+        {"view", "op_view"},           {"dynamic", "op_dynamic"},     {"core", "op_core"},
+        {"random", "op_random"},       {"no_grad", "op_no_grad"},     {"same", "op_same_shape"},
         {"impure", "op_impure"},       {"implicit", "op_implicit"}};
     for (auto [flag, constant] : flags) {
-      if (row.kind != ' ' && row.kind != 'w' && (string(flag) == "core" || string(flag) == "pointwise")) continue;
+      if (row.kind != ' ' && row.kind != 'w' && (string(flag) == "core" || string(flag) == "pointwise"))
+        continue;
       if (b.has(flag)) o << " | " << constant;
     }
     if (row.kind == ' ' && is_composite(b)) o << " | op_composite";
-    if (row.kind == 'i' && is_composite(b)) die(f.path, b.line, "an operator without a kernel cannot derive its in-place form");
+    if (row.kind == 'i' && is_composite(b))
+      die(f.path, b.line, "an operator without a kernel cannot derive its in-place form");
     if (row.kind == 'i' || row.kind == 'w') o << " | op_inplace";
     if (row.kind == 'o') o << " | op_out";
     o << ", .arity = " << e.params.size() << ", .results = " << e.returns.size();
@@ -686,8 +734,8 @@ string source(const Family& f) {
     if (row.kind == ' ' && b.has("pointwise")) {
       bool numbers = b.has("params");
       for (const Param& p : b.params)
-        numbers |= p.type == "Scalar" || p.type == "float" || p.type == "int" || p.type == "bool" || p.type == "Scalar?" ||
-                   p.type == "float?";
+        numbers |= p.type == "Scalar" || p.type == "float" || p.type == "int" || p.type == "bool" ||
+                   p.type == "Scalar?" || p.type == "float?";
       if (numbers) o << ", .params = params_thunk_" << id;
       o << ", .loop = " << quoted(b.has("loop") ? b.flags.at("loop") : b.name);
     }
@@ -714,12 +762,14 @@ string source(const Family& f) {
         << ", .differentiable = " << differentiable;
     }
     if (row.kind == 'i' || row.kind == 'o') o << ", .functional = &" << table << "[" << base_at[id] << "]";
-    if (row.kind == ' ' && inplace_at.count(id)) o << ", .inplace = &" << table << "[" << inplace_at[id] << "]";
+    if (row.kind == ' ' && inplace_at.count(id))
+      o << ", .inplace = &" << table << "[" << inplace_at[id] << "]";
     if (row.kind == ' ' && out_at.count(id)) o << ", .out_variant = &" << table << "[" << out_at[id] << "]";
     if (!b.onnx.empty()) o << ", .onnx = " << quoted(b.onnx);
     o << ", .where = " << quoted(f.name + ".ops:" + std::to_string(b.line)) << "},\n";
   }
-  o << "};\nextern const unsigned long " << table << "_size = " << rows.size() << ";\n\n}  // namespace tern\n";
+  o << "};\nextern const unsigned long " << table << "_size = " << rows.size()
+    << ";\n\n}  // namespace tern\n";
   return o.str();
 }
 
@@ -729,17 +779,21 @@ int main(int argc, char** argv) {
   string out;
   vector<Family> families;
   for (int i = 1; i < argc; ++i) {
-    if (string(argv[i]) == "--out" && i + 1 < argc) out = argv[++i];
-    else families.push_back(read_family(argv[i]));
+    if (string(argv[i]) == "--out" && i + 1 < argc)
+      out = argv[++i];
+    else
+      families.push_back(read_family(argv[i]));
   }
   if (out.empty() || families.empty()) {
     std::cerr << "usage: opgen --out DIR FILE.ops...\n";
     return 1;
   }
-  std::sort(families.begin(), families.end(), [](const Family& a, const Family& b) { return a.name < b.name; });
+  std::sort(families.begin(), families.end(),
+            [](const Family& a, const Family& b) { return a.name < b.name; });
   std::map<string, string> seen;
   string all = "// Written by opgen: every operator as a free function.\n#pragma once\n";
-  string registry = "// Written by opgen: do not edit.\n#include \"tern/dispatch/registry.h\"\n\nnamespace tern {\n\n";
+  string registry =
+      "// Written by opgen: do not edit.\n#include \"tern/dispatch/registry.h\"\n\nnamespace tern {\n\n";
   string tables;
   for (const Family& f : families) {
     for (const Entry& e : f.entries) {

@@ -45,16 +45,17 @@ struct Bench {
 int run_bench(const Bench& options);
 
 // ---- shared ----
-// Inputs for a session: from files and shapes given by the user; what is left gets random numbers of its type. A dynamic dim
-// that nobody says gets the program's example size, or 2.
+// Inputs for a session: from files and shapes given by the user; what is left gets random numbers of its
+// type. A dynamic dim that nobody says gets the program's example size, or 2.
 std::vector<Value> make_inputs(const Session& session, const std::vector<std::string>& files,
                                const std::vector<std::string>& shapes);
 // The largest difference relative to tolerance, as numpy.allclose sees it.
 struct Difference {
-  double largest = 0;    // absolute
+  double largest = 0;  // absolute
   bool close = true;
-  std::string what;      // the first thing that is wrong
+  std::string what;  // the first thing that is wrong
 };
-Difference compare(const std::string& name, const Tensor& got, const Tensor& expected, double rtol, double atol);
+Difference compare(const std::string& name, const Tensor& got, const Tensor& expected, double rtol,
+                   double atol);
 
 }  // namespace tern::command

@@ -65,7 +65,8 @@ std::vector<Value> make_inputs(const Session& session, const std::vector<std::st
     if (colon == std::string::npos) failf(ErrorKind::usage, "--shapes {}: expected name:1x3x224x224", shape);
     auto it = std::find(names.begin(), names.end(), shape.substr(0, colon));
     Value& slot = place(shape.substr(0, colon));
-    size_t i = it != names.end() ? static_cast<size_t>(it - names.begin()) : static_cast<size_t>(&slot - inputs.data());
+    size_t i = it != names.end() ? static_cast<size_t>(it - names.begin())
+                                 : static_cast<size_t>(&slot - inputs.data());
     slot = random_input(*session.input_type(i), parse_shape(shape.substr(colon + 1), shape));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -74,13 +75,16 @@ std::vector<Value> make_inputs(const Session& session, const std::vector<std::st
     if (!type.is_tensor() || !type.has_sizes())
       failf(ErrorKind::usage, "give the input '{}' with --input or --shapes", names[i]);
     Dims sizes;
-    for (SymInt s : type.sizes()) sizes.push_back(s.is_symbolic() || s.as_int() < 0 ? SymInt(s.is_symbolic() ? s.hint().value_or(2) : 2) : s);
+    for (SymInt s : type.sizes())
+      sizes.push_back(s.is_symbolic() || s.as_int() < 0 ? SymInt(s.is_symbolic() ? s.hint().value_or(2) : 2)
+                                                        : s);
     inputs[i] = random_input(type, sizes);
   }
   return inputs;
 }
 
-Difference compare(const std::string& name, const Tensor& got, const Tensor& expected, double rtol, double atol) {
+Difference compare(const std::string& name, const Tensor& got, const Tensor& expected, double rtol,
+                   double atol) {
   Difference d;
   if (str(got.sizes()) != str(expected.sizes())) {
     d.close = false;

@@ -102,12 +102,16 @@ int run_info(const Info& options) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const OutputSpec& spec = data.signature.outputs[i];
     std::string type = outputs[i].type() ? type_text(*outputs[i].type()) : "None";
-    if (spec.kind == OutputKind::user_output) std::printf("  %-24s %s\n", spec.name.c_str(), type.c_str());
-    else std::printf("  %-24s %s  (new value of %s)\n", spec.name.c_str(), type.c_str(), spec.target.c_str());
+    if (spec.kind == OutputKind::user_output)
+      std::printf("  %-24s %s\n", spec.name.c_str(), type.c_str());
+    else
+      std::printf("  %-24s %s  (new value of %s)\n", spec.name.c_str(), type.c_str(), spec.target.c_str());
   }
   if (!data.range_constraints.empty()) std::printf("dims\n");
-  for (const auto& [symbol, range] : data.range_constraints) std::printf("  %-24s %s\n", symbol.c_str(), range.str().c_str());
-  std::printf("weights\n  %zu tensors, %lld elements, %s\n", data.state.size(), static_cast<long long>(elements), bytes_text(bytes).c_str());
+  for (const auto& [symbol, range] : data.range_constraints)
+    std::printf("  %-24s %s\n", symbol.c_str(), range.str().c_str());
+  std::printf("weights\n  %zu tensors, %lld elements, %s\n", data.state.size(),
+              static_cast<long long>(elements), bytes_text(bytes).c_str());
   std::printf("operators (%zu nodes)\n", nodes);
   for (auto& [op, n] : counts) std::printf("  %6zu  %s\n", n, op.c_str());
   return 0;
@@ -127,7 +131,8 @@ int run_check(const Check& options) {
   ir::verify(program.graph());
   verify(program);
   for (const ir::Node& n : program.graph().top())
-    if (!n.op() && n.kind().view().starts_with("aten::") && n.outputs().size() && !n.outputs()[0]->type()->is(ir::TypeKind::int_))
+    if (!n.op() && n.kind().view().starts_with("aten::") && n.outputs().size() &&
+        !n.outputs()[0]->type()->is(ir::TypeKind::int_))
       std::printf("note: %s (%%%s) is not an operator Tern knows\n", n.qualified().c_str(), n.name().c_str());
   std::printf("%s: %s\n", options.model.c_str(), errors ? "invalid" : "valid");
   return errors ? 2 : 0;
@@ -140,7 +145,8 @@ int run_convert(const Convert& options) {
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
   if (!options.check) return 0;
   manual_seed(0);
-  Session before(program, {.backend = "interpreter"}), after(load_model(options.to), {.backend = "interpreter"});
+  Session before(program, {.backend = "interpreter"}),
+      after(load_model(options.to), {.backend = "interpreter"});
   std::vector<Value> inputs = make_inputs(before, {}, {});
   std::vector<Value> a = before.run(inputs), b = after.run(inputs);
   if (a.size() != b.size()) {

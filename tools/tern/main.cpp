@@ -1,5 +1,5 @@
-// The tern command: what goes in, what comes out, conversion, running, checking, timing. Each subcommand is a function in its
-// own file; this one holds the options and turns errors into exit codes.
+// The tern command: what goes in, what comes out, conversion, running, checking, timing. Each subcommand is a
+// function in its own file; this one holds the options and turns errors into exit codes.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -13,9 +13,12 @@ constexpr const char* exit_codes =
 
 int code_of(const tern::Error& e) {
   switch (e.kind()) {
-    case tern::ErrorKind::usage: return 1;
-    case tern::ErrorKind::not_supported: return 4;
-    default: return 2;
+    case tern::ErrorKind::usage:
+      return 1;
+    case tern::ErrorKind::not_supported:
+      return 4;
+    default:
+      return 2;
   }
 }
 
@@ -23,8 +26,9 @@ int code_of(const tern::Error& e) {
 
 int main(int argc, char** argv) {
   using namespace tern::command;
-  CLI::App app{"tern: capture, convert, run and train PyTorch-style models\n"
-               "Models are .pt2 (torch.export), .pt (TorchScript) and .onnx files.\n"};
+  CLI::App app{
+      "tern: capture, convert, run and train PyTorch-style models\n"
+      "Models are .pt2 (torch.export), .pt (TorchScript) and .onnx files.\n"};
   app.footer(exit_codes);
   app.require_subcommand(1);
   app.set_version_flag("--version", "tern 0.1.0");
@@ -49,7 +53,8 @@ int main(int argc, char** argv) {
   Run run;
   sub = app.add_subcommand("run", "run a model on inputs from files or on random ones");
   sub->add_option("model", run.model, "the file")->required();
-  sub->add_option("--input", run.inputs, "FILE.npz with the inputs' names or input_0, input_1, ...; or name=FILE.npy");
+  sub->add_option("--input", run.inputs,
+                  "FILE.npz with the inputs' names or input_0, input_1, ...; or name=FILE.npy");
   sub->add_option("--shapes", run.shapes, "random input of that shape: x:1x3x224x224");
   sub->add_option("--output", run.output, "where the results go, an .npz");
   sub->add_option("--compare", run.compare, "an .npz with the expected results");
@@ -58,8 +63,9 @@ int main(int argc, char** argv) {
   sub->add_option("--backend", run.backend, "native, onnxrt or interpreter")->capture_default_str();
   sub->add_option("--threads", run.threads, "0: as many as there are");
   sub->add_option("--seed", run.seed, "of random input")->capture_default_str();
-  sub->footer("Examples:\n  tern run net.onnx --input x=x.npy --output y.npz\n"
-              "  tern run net.pt2 --input inputs.npz --compare outputs.npz --rtol 1e-4");
+  sub->footer(
+      "Examples:\n  tern run net.onnx --input x=x.npy --output y.npz\n"
+      "  tern run net.pt2 --input inputs.npz --compare outputs.npz --rtol 1e-4");
   sub->callback([&] { result = run_run(run); });
 
   Check check;

@@ -43,8 +43,10 @@ int run_run(const Run& options) {
     if (!outputs[i].is_tensor()) continue;
     auto it = expected.find(names[i]);
     if (it == expected.end()) it = expected.find(fmt::format("output_{}", i));
-    if (it == expected.end()) failf(ErrorKind::usage, "{}: neither '{}' nor 'output_{}' is in it", options.compare, names[i], i);
-    Difference d = tern::command::compare(names[i], outputs[i].tensor(), it->second, options.rtol, options.atol);
+    if (it == expected.end())
+      failf(ErrorKind::usage, "{}: neither '{}' nor 'output_{}' is in it", options.compare, names[i], i);
+    Difference d =
+        tern::command::compare(names[i], outputs[i].tensor(), it->second, options.rtol, options.atol);
     std::printf("%s: largest difference %g%s\n", names[i].c_str(), d.largest, d.close ? "" : "  DIFFERS");
     if (!d.close) std::printf("  %s\n", d.what.c_str());
     close &= d.close;
@@ -60,7 +62,8 @@ int run_bench(const Bench& options) {
     std::vector<double> times = {};
   };
   std::vector<Lane> lanes;
-  for (const std::string& b : options.backends) lanes.push_back({b, Session(program, {.backend = b, .threads = options.threads})});
+  for (const std::string& b : options.backends)
+    lanes.push_back({b, Session(program, {.backend = b, .threads = options.threads})});
   std::vector<Value> inputs = make_inputs(lanes[0].session, {}, options.shapes);
   for (Lane& lane : lanes) lane.session.run(inputs);
   // In turns, so that a noisy moment meets all of them.

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/attention.args.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/view/geometry.h"
 

@@ -1,11 +1,11 @@
 // Convolution: the rule over SymInt, the way to the kernels, and the forms that come down to it.
 #include "tern/kernels/conv.h"
 
+#include "tern/base/format.h"
 #include "tern/dispatch/grad_context.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/conv.args.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 

@@ -1,8 +1,8 @@
 // Copies, casts, fills, and the way from one element to a number.
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/copy.args.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 
 namespace tern {

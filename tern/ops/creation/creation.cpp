@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/creation.args.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 
 namespace tern {

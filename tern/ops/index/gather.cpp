@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/index.args.h"

@@ -1,9 +1,9 @@
 // Advanced indexing: index and index_put.
 #include <algorithm>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/index.args.h"
 #include "tern/ops/index/indices.h"

@@ -1,9 +1,9 @@
 // Masks: filling, selecting, and the places of nonzero elements.
 #include <algorithm>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/index/indices.h"

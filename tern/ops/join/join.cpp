@@ -1,7 +1,7 @@
 // Concatenation and stacking.
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/join.args.h"

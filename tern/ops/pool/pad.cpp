@@ -1,9 +1,9 @@
 // Padding: constants, mirrored and repeated borders, wrapped ones.
 #include <algorithm>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/pad.args.h"

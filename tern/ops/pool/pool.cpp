@@ -1,9 +1,9 @@
 // Pooling: rules over SymInt and the way to the kernels.
 #include "tern/kernels/pool.h"
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/pool.args.h"

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <limits>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/random.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/random.args.h"
 #include "tern/ops/view/geometry.h"

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/sort.args.h"
 

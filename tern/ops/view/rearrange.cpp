@@ -1,7 +1,7 @@
 // Copies that put elements in other places.
+#include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
-#include "tern/base/format.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/rearrange.args.h"
 #include "tern/ops/view/geometry.h"
