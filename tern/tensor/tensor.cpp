@@ -244,7 +244,10 @@ Tensor wrap_number(const Scalar& value) {
     t = make_tensor({}, kLong, kCPU, true);
     t->offset = value.sym();
   } else {
-    t = tensor(value);
+    // In full precision, whatever the default dtype is: 0.1 times a double tensor is 0.1 in double.
+    t = tensor(value, {.dtype = value.is_float()     ? kDouble
+                                : value.is_complex() ? kComplexDouble
+                                                     : value.dtype()});
   }
   t->wrapped_number = true;
   return t;
