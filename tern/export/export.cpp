@@ -467,10 +467,4 @@ Exportable exportable_state(const nn::Module& module) {
   return what;
 }
 
-namespace details {
-void wrong_argument_count(size_t wanted, size_t given) {
-  failf(ErrorKind::type, "export: forward takes {} arguments, but {} were given", wanted, given);
-}
-}  // namespace details
-
 }  // namespace tern

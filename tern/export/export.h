@@ -6,7 +6,7 @@
 #pragma once
 #include "tern/export/module.h"
 #include "tern/export/program.h"
-#include "tern/nn/layer.h"
+#include "tern/nn/callable.h"
 #include "tern/sym/dims.h"
 #include "tern/tree/convert.h"
 
@@ -61,46 +61,6 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
 
 namespace details {
 
-[[noreturn]] void wrong_argument_count(size_t wanted, size_t given);
-
-template <class Result, class... A, class Call>
-Value call_with_values(const std::vector<Value>& args, Call&& call) {
-  if (args.size() != sizeof...(A)) wrong_argument_count(sizeof...(A), args.size());
-  auto given = [&]<size_t... I>(std::index_sequence<I...>) {
-    return std::tuple<std::remove_cvref_t<A>...>{tree::from_value<std::remove_cvref_t<A>>(args[I])...};
-  }
-  (std::index_sequence_for<A...>());
-  if constexpr (std::is_void_v<Result>) {
-    std::apply(call, given);
-    return {};
-  } else {
-    return tree::to_value<std::remove_cvref_t<Result>>(std::apply(call, given));
-  }
-}
-
-template <class>
-struct Callable;
-template <class C, class R, class... A>
-struct Callable<R (C::*)(A...)> {
-  template <class F>
-  static Value call(F& f, const std::vector<Value>& args) {
-    return call_with_values<R, A...>(args, [&](auto&... a) -> R { return f(static_cast<A>(a)...); });
-  }
-  template <class M>
-  static Value call_module(M& m, const std::vector<Value>& args) {
-    return call_with_values<R, A...>(args,
-                                     [&](auto&... a) -> R { return nn::call(m, static_cast<A>(a)...); });
-  }
-};
-template <class C, class R, class... A>
-struct Callable<R (C::*)(A...) const> : Callable<R (C::*)(A...)> {};
-template <class R, class... A>
-struct Callable<R (*)(A...)> {
-  static Value call(R (*f)(A...), const std::vector<Value>& args) {
-    return call_with_values<R, A...>(args, [&](auto&... a) -> R { return f(static_cast<A>(a)...); });
-  }
-};
-
 template <class T>
 Exportable exportable(T& what) {
   if constexpr (std::is_same_v<T, ExportedModule>) {
@@ -108,18 +68,12 @@ Exportable exportable(T& what) {
     e.call = [&what](const std::vector<Value>& args) { return what.call_flat_args(args); };
     return e;
   } else if constexpr (std::is_base_of_v<nn::Module, T>) {
-    what.template name_type<T>();
+    Function<Value(const std::vector<Value>&)> call = nn::as_callable(what);
     Exportable e = exportable_state(what);
-    e.call = [&what](const std::vector<Value>& args) {
-      return Callable<decltype(&T::forward)>::call_module(what, args);
-    };
+    e.call = std::move(call);
     return e;
-  } else if constexpr (std::is_pointer_v<T>) {
-    return {.call = [&what](const std::vector<Value>& args) { return Callable<T>::call(what, args); }};
   } else {
-    return {.call = [&what](const std::vector<Value>& args) {
-      return Callable<decltype(&T::operator())>::call(what, args);
-    }};
+    return {.call = nn::as_callable(what)};
   }
 }
 

@@ -1,0 +1,98 @@
+"""The tern command on files that PyTorch wrote: exit codes, conversion, comparison."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMAND = pathlib.Path(os.environ.get("TERN_BUILD_DIR", ROOT / "build" / "release")) / "tern"
+
+
+def tern(*args):
+    return subprocess.run([COMMAND, *map(str, args)], capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 3)).eval()
+    x = torch.randn(4, 8)
+    program = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("batch", max=64)},))
+    torch.export.save(program, folder / "net.pt2")
+    torch.jit.trace(net, x).save(str(folder / "net.pt"))
+    numpy.savez(folder / "inputs.npz", input_0=x.numpy())
+    numpy.savez(folder / "outputs.npz", output_0=net(x).detach().numpy())
+    numpy.savez(folder / "wrong.npz", output_0=net(x).detach().numpy() + 1)
+    return folder
+
+
+def test_info_says_what_goes_in_and_out(model):
+    done = tern("info", model / "net.pt2")
+    assert done.returncode == 0, done.stderr
+    assert "inputs" in done.stdout and "float32[" in done.stdout and "aten::linear" in done.stdout
+    facts = json.loads(tern("info", model / "net.pt2", "--json").stdout)
+    assert facts["format"] == "pt2" and facts["tensors"] == 6 and len(facts["inputs"]) == 1
+
+
+@pytest.mark.parametrize("backend", ["native", "interpreter", "onnxrt"])
+@pytest.mark.parametrize("file", ["net.pt2", "net.pt"])
+def test_files_of_pytorch_give_its_numbers(model, file, backend):
+    done = tern("run", model / file, "--input", model / "inputs.npz", "--compare", model / "outputs.npz", "--backend", backend)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("to", ["onnx", "pt2", "pt"])
+def test_conversion_keeps_the_numbers(model, to):
+    out = model / f"converted.{to}"
+    done = tern("convert", model / "net.pt2", out, "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    x = torch.from_numpy(numpy.load(model / "inputs.npz")["input_0"])
+    expected = numpy.load(model / "outputs.npz")["output_0"]
+    if to == "onnx":
+        import onnx
+        import onnxruntime
+
+        onnx.checker.check_model(str(out), full_check=True)
+        session = onnxruntime.InferenceSession(str(out))
+        got = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    elif to == "pt2":
+        got = torch.export.load(out).module()(x).detach().numpy()
+    else:
+        got = torch.jit.load(str(out))(x).detach().numpy()
+    numpy.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_exit_codes(model, tmp_path):
+    assert tern("run").returncode == 1
+    assert tern("run", model / "net.pt2", "--input", "nothing=x.npy").returncode == 1
+    assert tern("run", tmp_path / "missing.pt2").returncode == 2
+    damaged = tmp_path / "damaged.pt2"
+    damaged.write_bytes((model / "net.pt2").read_bytes()[:1000])
+    done = tern("info", damaged)
+    assert done.returncode == 2 and "damaged.pt2" in done.stderr
+    done = tern("run", model / "net.pt2", "--input", model / "inputs.npz", "--compare", model / "wrong.npz")
+    assert done.returncode == 3 and "DIFFERS" in done.stdout
+
+
+def test_what_is_not_supported_is_named(tmp_path):
+    class Spectrum(torch.nn.Module):
+        def forward(self, x):
+            return torch.fft.rfft(x).abs()
+
+    torch.export.save(torch.export.export(Spectrum(), (torch.randn(8),)), tmp_path / "fft.pt2")
+    done = tern("run", tmp_path / "fft.pt2")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "fft" in done.stderr
+
+
+def test_help_has_examples():
+    done = tern("run", "--help")
+    assert done.returncode == 0 and "Examples:" in done.stdout
+    assert "Exit codes" in tern("--help").stdout
