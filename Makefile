@@ -60,7 +60,7 @@ test: venv build  ## every test; ONLY="base io" for some rooms; reports under bu
 
 bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
-	@$(VENV)/bin/python bench/run.py --build $(BUILD)
+	@$(VENV)/bin/python bench/run.py $(BUILD)
 
 SOURCES = find $(wildcard tern tools python examples bench tests) -name '*.h' -o -name '*.cpp' | sort
 format: packages  ## clang-format all C++ files in place
