@@ -113,6 +113,21 @@ jit::ScriptModule check_trace(F& f, const Values& inputs) {
   return first;
 }
 
+// The matcher itself: what it must refuse.
+TEST(Tracer, file_check) {
+  const char* lines = "a = mul\nb = add, one\nreturn b\n";
+  EXPECT_TRUE(FileCheck().check("mul").check_next("add").check_same("one").check_not("mul").run(lines));
+  EXPECT_FALSE(FileCheck().run(lines));
+  EXPECT_FALSE(FileCheck().check("add").check("mul").run(lines));
+  EXPECT_FALSE(FileCheck().check("mul").check_next("return").run(lines));
+  EXPECT_FALSE(FileCheck().check("mul").check_same("add").run(lines));
+  EXPECT_FALSE(FileCheck().check("mul").check_not("add").check("return").run(lines));
+  EXPECT_FALSE(FileCheck().check("mul").check_not("return").run(lines));
+  EXPECT_FALSE(FileCheck().check_count(" = ", 3).run(lines));
+  EXPECT_FALSE(FileCheck().check_count(" = ", 1, true).run(lines));
+  EXPECT_TRUE(FileCheck().check_count(" = ", 2, true).check_next("return").run(lines));
+}
+
 TEST(Tracer, simple) {
   Tensor x = tensor({0.4f}).requires_grad_(), y = tensor({0.7f}).requires_grad_();
   auto f = [](Tensor x, Tensor y) { return sigmoid(tanh(x * (x + y))); };
