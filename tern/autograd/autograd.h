@@ -72,9 +72,8 @@ std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> input
 
 template <class F>
 struct Function {
-  static std::vector<Tensor> apply(Span<const Tensor> inputs, const std::vector<Value>& values = {},
-                                   std::string_view name = __PRETTY_FUNCTION__) {
-    return apply_custom(name, inputs, &F::forward, &F::backward, values);
+  static std::vector<Tensor> apply(Span<const Tensor> inputs, const std::vector<Value>& values = {}) {
+    return apply_custom(__PRETTY_FUNCTION__, inputs, &F::forward, &F::backward, values);
   }
 };
 

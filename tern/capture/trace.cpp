@@ -146,7 +146,8 @@ class Tracer {
           "the gradient\nTensor:\n{}",
           t.str());
     // A copy: what the user does with the tensor later is not part of the trace.
-    return tern::Value(t.shallow_copy());
+    Exclude quiet(rung_record | rung_autograd | rung_functional | rung_core);
+    return tern::Value(t.clone());
   }
 
   // GetAttr along the path, each module read once; at the start of the graph, so that every use is below.

@@ -33,6 +33,25 @@ namespace {
 
 Value example_tree(size_t leaves) { return Value::tuple(std::vector<Value>(leaves)); }
 
+// Tensors that stand inside the graph become inputs: files keep them beside it.
+void lift_constants(ExportedProgram::Data& data, ir::Block& block) {
+  for (ir::Node& n : block) {
+    for (size_t i = 0; i < n.inputs().size(); ++i) {
+      if (!n.input(i).is_constant() || !n.input(i).constant().is_tensor()) continue;
+      Tensor t = n.input(i).constant().tensor();
+      size_t at = data.state.size() + data.constants.size();
+      std::string name = fmt::format("c_constant_{}", data.constants.size());
+      ir::Value& in = data.graph->top().insert_param(at, ir::Type::tensor_like(t), name);
+      n.set_input(i, in);
+      data.signature.inputs.insert(
+          data.signature.inputs.begin() + static_cast<std::ptrdiff_t>(at),
+          {.kind = InputKind::constant_tensor, .name = in.name(), .target = in.name().substr(2)});
+      data.constants.emplace_back(in.name().substr(2), t);
+    }
+    for (ir::Block* b : n.blocks()) lift_constants(data, *b);
+  }
+}
+
 // An imported graph has the user's inputs first; a program has its state first.
 ExportedProgram program_of(onnx::Imported imported) {
   auto data = std::make_shared<ExportedProgram::Data>();
@@ -58,6 +77,7 @@ ExportedProgram program_of(onnx::Imported imported) {
     data->arg_names.push_back(v.name());
   }
   for (const ir::In& out : graph.inline_block(imported.graph->top(), map)) graph.add_output(out);
+  lift_constants(*data, graph.top());
   for (const ir::Operand& o : graph.outputs())
     data->signature.outputs.push_back(
         {.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});

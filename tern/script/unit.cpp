@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tern/base/format.h"
+#include "tern/capture/recorder.h"
+#include "tern/ir/pass.h"
 #include "tern/script/compiler.h"
 
 namespace tern::script {
@@ -157,6 +159,98 @@ std::vector<tern::Value> Function::bind(Span<const tern::Value> args,
   return out;
 }
 
+namespace {
+
+// A graph can stand in a trace by itself unless it needs objects or functions of its unit.
+bool stands_alone(const ir::Block& block) {
+  for (const ir::Node& n : block) {
+    for (const char* kind :
+         {"prim::CallMethod", "prim::CallFunction", "prim::CreateObject", "prim::GetAttr", "prim::SetAttr"})
+      if (n.is(kind)) return false;
+    for (const ir::Block* b : n.blocks())
+      if (!stands_alone(*b)) return false;
+  }
+  return true;
+}
+bool has_control_flow(const ir::Block& block) {
+  for (const ir::Node& n : block)
+    if (!n.blocks().empty()) return true;
+  return false;
+}
+
+// Under trace a script keeps its branches and loops: its graph is put into the trace instead of the calls
+// that one run of it makes.
+class InTrace {
+ public:
+  InTrace(const Function& f, Span<const tern::Value> inputs) {
+    if (f.owner() || !(thread_state.active & ~thread_state.excluded & rung_record)) return;
+    static_assert(rung_record == 1);
+    auto* recorder = dynamic_cast<capture::Recorder*>(thread_state.modes[0]);
+    if (!recorder || !recorder->sizes_as_nodes) return;
+    std::unique_ptr<ir::Graph> body = f.graph().clone();
+    ir::inline_calls(*body, [&](const ir::Node& call) -> const ir::Graph* {
+      if (!f.unit || !call.is("prim::CallFunction")) return nullptr;
+      Function* callee = f.unit->find_function(Symbol(call.attribute("name")->string()));
+      if (!callee) return nullptr;
+      f.unit->compile(*callee);
+      return &callee->graph();
+    });
+    if (!has_control_flow(body->top()) || !stands_alone(body->top())) return;
+    for (const tern::Value& v : inputs)
+      if (v.is_tuple() || v.is_dict() || v.is_object()) return;
+    ir::ValueMap map;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].is_list()) {
+        std::vector<ir::In> items;
+        for (const tern::Value& item : inputs[i].items()) items.push_back(recorder->operand(item));
+        const ir::Type* types[] = {f.args()[i].type};
+        map.emplace(body->inputs()[i],
+                    ir::In(recorder->graph.make("prim::ListConstruct", items, types).output()));
+      } else {
+        map.emplace(body->inputs()[i], recorder->operand(inputs[i]));
+      }
+    }
+    results_ = recorder->graph.inline_block(body->top(), map);
+    recorder_ = recorder;
+    saved_ = thread_state;
+    thread_state.excluded |= rung_record;
+    thread_state.sizes_recorded = false;
+  }
+  ~InTrace() { stop(); }
+  InTrace(const InTrace&) = delete;
+
+  void finish(Span<const tern::Value> outputs) {
+    if (!recorder_) return;
+    capture::Recorder& recorder = *recorder_;
+    stop();
+    for (size_t i = 0; i < outputs.size() && i < results_.size(); ++i) {
+      if (!results_[i].is_value()) continue;
+      ir::Value& at = *results_[i].value();
+      const tern::Value& v = outputs[i];
+      if (v.is_tensor()) recorder.bind(v.tensor(), at);
+      if (!v.is_tuple() && !v.is_list()) continue;
+      std::vector<const ir::Type*> types;
+      for (const tern::Value& item : v.items()) types.push_back(ir::Type::of(item));
+      ir::In in[] = {at};
+      ir::Node& unpack =
+          recorder.graph.make(v.is_tuple() ? "prim::TupleUnpack" : "prim::ListUnpack", in, types);
+      for (size_t k = 0; k < types.size(); ++k)
+        if (v.items()[k].is_tensor()) recorder.bind(v.items()[k].tensor(), unpack.output(k));
+    }
+  }
+
+ private:
+  void stop() {
+    if (recorder_) thread_state = saved_;
+    recorder_ = nullptr;
+  }
+  capture::Recorder* recorder_ = nullptr;
+  std::vector<ir::In> results_;
+  ThreadState saved_;
+};
+
+}  // namespace
+
 tern::Value Function::call(Span<const tern::Value> args,
                            Span<const std::pair<Symbol, tern::Value>> keywords) const {
   if (!graph_) {
@@ -172,7 +266,9 @@ tern::Value Function::call(Span<const tern::Value> args,
   UnitHost host(unit, call_depth);
   ir::RunOptions options;
   options.host = &host;
+  InTrace in_trace(*this, inputs);
   std::vector<tern::Value> out = program_->run(inputs, options);
+  in_trace.finish(out);
   if (out.empty()) return {};
   if (out.size() == 1) return std::move(out[0]);
   return tern::Value::tuple(std::move(out));

@@ -14,6 +14,7 @@
 #include "tern/jit/trace.h"
 #include "tern/nn/nn.h"
 #include "tern/ops.h"
+#include "tern/script/compile.h"
 #include "tern/tree/tree.h"
 #include "tests/support/file_check.h"
 
@@ -334,6 +335,29 @@ TEST(Tracer, trace_linear) {
   Tensor inp = rand({20, 20});
   check_trace(m, {inp});
   EXPECT_TRUE(FileCheck().check("aten::linear").run(text(jit::trace(m, {inp}))));
+}
+
+TEST(Tracer, trace_of_script) {
+  auto foo = script::compile_function(R"(
+def foo(a, c):
+  b = 0.0
+  if bool(a == 0.0):
+    b = 1.0
+  return b + c
+)");
+  Tensor a = ones({1});
+  auto use = [&](Tensor b) { return foo->call(Values{b - 1.0, a}).tensor() + 1.0; };
+  jit::ScriptModule traced = jit::trace(use, {zeros({1})});
+  EXPECT_TRUE(FileCheck()
+                  .check_not("Dynamic")
+                  .check("aten::sub")
+                  .check("prim::If")
+                  .check("return")
+                  .run(text(traced)));
+  for (const jit::ScriptModule& m : {traced, saved_and_loaded(traced)}) {
+    EXPECT_EQ(m.forward(Values{ones({1})}).tensor().item<double>(), 3);
+    EXPECT_EQ(m.forward(Values{zeros({1})}).tensor().item<double>(), 2);
+  }
 }
 
 struct Doubled : nn::Module {
