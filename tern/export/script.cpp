@@ -123,6 +123,8 @@ ExportedProgram from_script(const jit::ScriptModule& module) {
   data->in_spec =
       tree::flatten(Value::tuple({Value::tuple(std::vector<Value>(arguments)), Value::dict()})).spec;
   data->out_spec = tree::flatten(shape).spec;
+  data->module_calls.push_back(
+      {"", ModuleCall::Signature{{}, {}, data->in_spec, data->out_spec, data->arg_names}});
   data->dialect = Dialect::training;
   data->root_type = module.type_name();
   return ExportedProgram(data);

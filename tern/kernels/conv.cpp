@@ -186,10 +186,10 @@ void make_primitive(Primitive& out, const Geometry& g, Direction direction, cons
     status =
         direction == Direction::input
             ? dnnl_dilated_convolution_backward_data_desc_init(&backward, dnnl_convolution_direct, &d.x, &d.w,
-                                                               &d.y, strides, dilates, padding, padding)
+                                                               &d.y, strides, dilates, padding, padding_end)
             : dnnl_dilated_convolution_backward_weights_desc_init(&backward, dnnl_convolution_direct, &d.x,
                                                                   &d.w, nullptr, &d.y, strides, dilates,
-                                                                  padding, padding);
+                                                                  padding, padding_end);
     if (status == dnnl_success) status = dnnl_primitive_desc_create(&pd, &backward, attr, engine(), hint);
     dnnl_primitive_desc_destroy(hint);
   }

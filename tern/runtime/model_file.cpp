@@ -84,6 +84,8 @@ ExportedProgram program_of(onnx::Imported imported) {
   size_t outputs = graph.outputs().size();
   data->in_spec = tree::flatten(Value::tuple({example_tree(imported.num_inputs), Value::dict()})).spec;
   if (outputs != 1) data->out_spec = tree::flatten(example_tree(outputs)).spec;
+  data->module_calls.push_back(
+      {"", ModuleCall::Signature{{}, {}, data->in_spec, data->out_spec, data->arg_names}});
   data->dialect = Dialect::aten;
   data->root_type = "onnx.Model";
   return ExportedProgram(data);

@@ -55,7 +55,8 @@ std::vector<Value> make_inputs(const Session& session, const std::vector<std::st
   for (const std::string& file : files) {
     size_t eq = file.find('=');
     if (eq != std::string::npos) {
-      place(file.substr(0, eq)) = load_npy(file.substr(eq + 1));
+      Value& slot = place(file.substr(0, eq));  // a wrong name is said before a wrong file
+      slot = load_npy(file.substr(eq + 1));
       continue;
     }
     for (auto& [name, tensor] : load_tensors(file)) place(name) = tensor;
