@@ -47,10 +47,10 @@ TEST(Convolution, gradients) {
          b = sample({2}, -1, 1, 3).requires_grad_();
   auto f = [](In t) { return conv1d(t[0], t[1], t[2], {2}, {1}); };
   auto g = [](In t) { return conv_transpose1d(t[0], t[1], t[2], {2}, {1}, {1}); };
-  gradcheck("conv1d", f, {x, w, b});
-  gradgradcheck("conv1d", f, {x, w, b});
-  gradcheck("conv_transpose1d", g, {x, w, b});
-  gradgradcheck("conv_transpose1d", g, {x, w, b});
+  check_gradient("conv1d", f, {x, w, b});
+  check_second_gradient("conv1d", f, {x, w, b});
+  check_gradient("conv_transpose1d", g, {x, w, b});
+  check_second_gradient("conv_transpose1d", g, {x, w, b});
 }
 
 TEST(Pooling, values_and_gradients) {
@@ -93,8 +93,8 @@ TEST(Pooling, values_and_gradients) {
        }},
   };
   for (const auto& [name, f] : cases) {
-    gradcheck(name, f, {y});
-    gradgradcheck(name, f, {y});
+    check_gradient(name, f, {y});
+    check_second_gradient(name, f, {y});
   }
   EXPECT_EQ(pad(arange(3.).view({1, 3}), {2, 1}, "reflect").to_vector<double>(),
             (std::vector<double>{2, 1, 0, 1, 2, 1}));
@@ -117,8 +117,8 @@ TEST(Attention, gradients) {
   Tensor q = sample({1, 2, 3, 2}).requires_grad_(), k = sample({1, 2, 4, 2}, -1, 1, 2).requires_grad_(),
          v = sample({1, 2, 4, 2}, -1, 1, 3).requires_grad_();
   auto f = [](In t) { return scaled_dot_product_attention(t[0], t[1], t[2]); };
-  gradcheck("attention", f, {q, k, v});
-  gradgradcheck("attention", f, {q, k, v});
+  check_gradient("attention", f, {q, k, v});
+  check_second_gradient("attention", f, {q, k, v});
 }
 
 }  // namespace

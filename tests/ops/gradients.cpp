@@ -118,10 +118,10 @@ TEST(OpGradients, unary) {
   };
   for (const Unary& c : cases) {
     std::vector<Tensor> in = {variable({4, 3}, c.low, c.high)};
-    gradcheck(
+    check_gradient(
         c.name, [&](In x) { return c.f(x[0]); }, in);
     if (c.second)
-      gradgradcheck(
+      check_second_gradient(
           c.name, [&](In x) { return c.f(x[0]); }, in);
   }
 }
@@ -130,9 +130,9 @@ TEST(OpGradients, zeros_in_products) {
   Tensor x = from_vector<double>({0.5, 0, 2, 0, 3, 0.7, 0.2, 1, -1}, {3, 3});
   x.requires_grad_();
   for (int64_t d = 0; d < 2; ++d) {
-    gradcheck("prod", [&](In in) { return prod(in[0], d); }, {x});
-    gradcheck("cumprod", [&](In in) { return cumprod(in[0], d); }, {x});
-    gradgradcheck("cumprod", [&](In in) { return cumprod(in[0], d); }, {x});
+    check_gradient("prod", [&](In in) { return prod(in[0], d); }, {x});
+    check_gradient("cumprod", [&](In in) { return cumprod(in[0], d); }, {x});
+    check_second_gradient("cumprod", [&](In in) { return cumprod(in[0], d); }, {x});
   }
 }
 
@@ -182,17 +182,17 @@ TEST(OpGradients, binary_with_broadcasting) {
   };
   for (const Binary& c : cases) {
     std::vector<Tensor> in = {variable({2, 3}, c.low, c.high, 1), variable({3}, c.low, c.high, 5)};
-    gradcheck(
+    check_gradient(
         c.name, [&](In x) { return c.f(x[0], x[1]); }, in);
-    gradgradcheck(
+    check_second_gradient(
         c.name, [&](In x) { return c.f(x[0], x[1]); }, in);
   }
 }
 
 TEST(OpGradients, products) {
   auto check = [](const char* name, Differentiable f, std::vector<Tensor> in) {
-    gradcheck(name, f, in);
-    gradgradcheck(name, f, in);
+    check_gradient(name, f, in);
+    check_second_gradient(name, f, in);
   };
   check("mm", [](In x) { return mm(x[0], x[1]); }, {variable({2, 3}), variable({3, 4}, -1, 1, 2)});
   check("bmm", [](In x) { return bmm(x[0], x[1]); }, {variable({2, 2, 3}), variable({2, 3, 2}, -1, 1, 2)});
@@ -222,8 +222,8 @@ TEST(OpGradients, products) {
 
 TEST(OpGradients, normalisation) {
   auto check = [](const char* name, Differentiable f, std::vector<Tensor> in) {
-    gradcheck(name, f, in);
-    gradgradcheck(name, f, in);
+    check_gradient(name, f, in);
+    check_second_gradient(name, f, in);
   };
   check("layer_norm",
         [](In x) {
@@ -251,19 +251,21 @@ TEST(OpGradients, classes) {
   Tensor target = tensor({2, 0, -100, 1}), weight = sample({3}, 0.5, 1.5, 4);
   Tensor spatial = tensor({2, 0, 1, 1, 0, 2, 2, 1}).view({2, 2, 2});
   for (int64_t reduction = 0; reduction < 3; ++reduction) {
-    gradcheck("nll", [&](In x) { return nll_loss_nd(x[0], target.to(kLong), weight, reduction); },
-              {variable({4, 3})});
-    gradcheck("cross entropy",
-              [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), weight, reduction, -100, 0.1); },
-              {variable({4, 3})});
-    gradgradcheck("cross entropy",
-                  [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), {}, reduction); },
-                  {variable({4, 3})});
-    gradcheck("spatial", [&](In x) { return cross_entropy_loss(x[0], spatial.to(kLong), weight, reduction); },
-              {variable({2, 3, 2, 2})});
-    gradcheck("probabilities",
-              [&](In x) { return cross_entropy_loss(x[0], softmax(x[1], 1), {}, reduction); },
-              {variable({4, 3}), variable({4, 3}, -1, 1, 2)});
+    check_gradient("nll", [&](In x) { return nll_loss_nd(x[0], target.to(kLong), weight, reduction); },
+                   {variable({4, 3})});
+    check_gradient(
+        "cross entropy",
+        [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), weight, reduction, -100, 0.1); },
+        {variable({4, 3})});
+    check_second_gradient("cross entropy",
+                          [&](In x) { return cross_entropy_loss(x[0], target.to(kLong), {}, reduction); },
+                          {variable({4, 3})});
+    check_gradient("spatial",
+                   [&](In x) { return cross_entropy_loss(x[0], spatial.to(kLong), weight, reduction); },
+                   {variable({2, 3, 2, 2})});
+    check_gradient("probabilities",
+                   [&](In x) { return cross_entropy_loss(x[0], softmax(x[1], 1), {}, reduction); },
+                   {variable({4, 3}), variable({4, 3}, -1, 1, 2)});
   }
 }
 

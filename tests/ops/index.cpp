@@ -116,8 +116,8 @@ TEST(Indexing, gradients) {
       {"topk", [](In t) { return std::get<0>(topk(t[0], 2, 0)); }},
   };
   for (const auto& [name, f] : cases) {
-    gradcheck(name, f, {x});
-    gradgradcheck(name, f, {x});
+    check_gradient(name, f, {x});
+    check_second_gradient(name, f, {x});
   }
 }
 

@@ -122,8 +122,8 @@ TEST(Views, gradients) {
       {"repeat_interleave", [](In t) { return repeat_interleave(t[0], SymInt(2), 1); }},
   };
   for (const auto& [name, f] : cases) {
-    gradcheck(name, f, {x});
-    gradgradcheck(name, f, {x});
+    check_gradient(name, f, {x});
+    check_second_gradient(name, f, {x});
   }
 }
 

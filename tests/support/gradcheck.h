@@ -39,8 +39,8 @@ inline std::vector<Tensor> fresh(const std::vector<Tensor>& inputs) {
 inline Tensor weighed(const Tensor& y) { return (y * sample(y.sizes(), 0.5, 1.5, 7)).sum(); }
 
 // Compares d(weighed f)/d(input) with central differences for the inputs that require a gradient.
-inline void gradcheck(const std::string& name, const Differentiable& f, const std::vector<Tensor>& inputs,
-                      double tolerance = 1e-5) {
+inline void check_gradient(const std::string& name, const Differentiable& f,
+                           const std::vector<Tensor>& inputs, double tolerance = 1e-5) {
   SCOPED_TRACE(name);
   std::vector<Tensor> mine = fresh(inputs), wanted;
   for (const Tensor& t : mine)
@@ -75,9 +75,9 @@ inline void gradcheck(const std::string& name, const Differentiable& f, const st
 }
 
 // The same for the gradients themselves.
-inline void gradgradcheck(const std::string& name, const Differentiable& f, const std::vector<Tensor>& inputs,
-                          double tolerance = 1e-4) {
-  gradcheck(
+inline void check_second_gradient(const std::string& name, const Differentiable& f,
+                                  const std::vector<Tensor>& inputs, double tolerance = 1e-4) {
+  check_gradient(
       name + " (second order)",
       [&](const std::vector<Tensor>& in) {
         std::vector<Tensor> wanted;
