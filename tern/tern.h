@@ -3,6 +3,7 @@
 #include "tern/autograd/autograd.h"
 #include "tern/base/error.h"
 #include "tern/base/warning.h"
+#include "tern/compile/compile.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/export/export.h"
 #include "tern/export/pt2.h"
