@@ -21,4 +21,5 @@ NB_MODULE(_tern, m) {
   bind_arrays(m);
   bind_autograd(m);
   bind_operators(m);
+  bind_models(m);
 }
