@@ -51,8 +51,9 @@ venv: packages  ## .venv with the pinned oracles of requirements-test.txt
 
 demo: build  ## run examples/demo
 	@[ -x $(BUILD)/examples/demo ] || { echo "there is no examples/demo.cpp yet" >&2; exit 1; }
-	@echo "== $(BUILD)/examples/demo"
-	@$(BUILD)/examples/demo
+	@echo "== $(BUILD)/examples/demo build/demo"
+	@mkdir -p build/demo
+	@$(BUILD)/examples/demo build/demo
 	@echo "demo: done"
 
 test: venv build  ## every test; ONLY="base io" for some rooms; reports under build/reports/
