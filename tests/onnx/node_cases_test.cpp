@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "tern/base/error.h"
 #include "tern/io/protobuf.h"
 #include "tern/onnx/onnx.h"
 #include "tests/support/onnx_runtime.h"

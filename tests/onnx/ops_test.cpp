@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tern/base/error.h"
 #include "tern/capture/retrace.h"
 #include "tern/dispatch/op.h"
 #include "tern/ir/interpreter.h"

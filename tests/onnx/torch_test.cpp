@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tern/base/error.h"
 #include "tern/onnx/onnx.h"
 #include "tern/tensor/files.h"
 #include "tests/support/onnx_runtime.h"

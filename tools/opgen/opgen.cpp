@@ -521,14 +521,44 @@ void bind_names(std::ostringstream& o, const Entry& e, const string& text) {
     if (uses(text, p.name)) o << "  [[maybe_unused]] const auto& " << p.name << " = a." << p.name << ";\n";
 }
 
-string source(const Family& f) {
+// The headers of the families whose functions f's formulas and bodies name: a new operator compiles only what
+// may call it.
+string family_includes(const Family& f, const vector<Family>& families) {
+  string text;
+  for (const Entry& e : f.entries) {
+    text += e.body + " " + e.inverse + " ";
+    for (const Formula& g : e.grads) text += g.expression + " " + g.where + " ";
+  }
+  std::set<string> words;
+  string word;
+  for (char c : text + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') {
+      word += c;
+    } else {
+      words.insert(word);
+      word.clear();
+    }
+  }
+  string includes;
+  for (const Family& g : families) {
+    bool named = g.name == f.name;
+    for (const Entry& e : g.entries) {
+      auto it = e.flags.find("cpp");
+      const string& name = it == e.flags.end() ? e.name : it->second;
+      named = named || words.count(name) || words.count(name + "_") || words.count(name + "_out");
+    }
+    if (named) includes += "#include \"tern/ops/" + g.name + ".h\"\n";
+  }
+  return includes;
+}
+
+string source(const Family& f, const vector<Family>& families) {
   std::ostringstream o;
   string table = "ops_" + f.name;
   o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#include \"tern/ops/" << f.name
     << ".args.h\"\n"
-    << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n#include "
-       "\"tern/ops.h\"\n"
-    << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
+    << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n"
+    << family_includes(f, families) << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
   struct Row {
@@ -803,7 +833,7 @@ int main(int argc, char** argv) {
     }
     write_if_changed(out + "/tern/ops/" + f.name + ".h", header(f));
     write_if_changed(out + "/tern/ops/" + f.name + ".args.h", args_header(f));
-    write_if_changed(out + "/tern/ops/" + f.name + ".gen.cpp", source(f));
+    write_if_changed(out + "/tern/ops/" + f.name + ".gen.cpp", source(f, families));
     all += "#include \"tern/ops/" + f.name + ".h\"\n";
     registry += "extern Op ops_" + f.name + "[];\nextern const unsigned long ops_" + f.name + "_size;\n";
     tables += "      {ops_" + f.name + ", ops_" + f.name + "_size},\n";
