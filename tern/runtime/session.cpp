@@ -61,6 +61,7 @@ class NativeEngine : public Engine {
     if (!last_) return interpreter_->run(inputs);
     return last_->run(inputs);
   }
+  std::string why_walked() const override { return last_ ? std::string() : reason_; }
 
  private:
   void choose(Span<const Value> inputs) {
@@ -73,9 +74,11 @@ class NativeEngine : public Engine {
         it = plans_.emplace(key_, std::make_unique<runtime::Plan>(*model_.graph, model_.bindings, inputs))
                  .first;
       } catch (const Error& e) {
-        // Control flow and data-dependent sizes are walked, not planned.
-        if (e.kind() != ErrorKind::not_supported) throw;
+        // Control flow and data-dependent sizes are walked, not planned. What is wrong with the inputs is
+        // said by the walk as well, at the node where it happens.
+        if (e.kind() == ErrorKind::internal) throw;
         interpreter_ = std::make_unique<InterpreterEngine>(model_);
+        reason_ = e.message();
         return;
       }
     }
@@ -87,6 +90,7 @@ class NativeEngine : public Engine {
   std::vector<int64_t> key_, last_key_;
   runtime::Plan* last_ = nullptr;
   std::unique_ptr<InterpreterEngine> interpreter_;
+  std::string reason_;
 };
 
 struct Backends {
@@ -156,6 +160,10 @@ Session::Session(SessionModel model, SessionOptions options) : state_(std::make_
 
 const std::vector<std::string>& Session::input_names() const { return state_->model.input_names; }
 const std::vector<std::string>& Session::output_names() const { return state_->model.output_names; }
+std::string Session::why_walked() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->engine->why_walked();
+}
 const ir::Type* Session::input_type(size_t i) const { return state_->inputs.at(i)->type(); }
 
 namespace {

@@ -34,6 +34,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::vector<Value> run(Span<const Value> inputs) = 0;
+  virtual std::string why_walked() const { return {}; }  // see Session
 };
 using Backend = Function<std::unique_ptr<Engine>(const SessionModel& model, const SessionOptions& options)>;
 // Adds a backend of the user's; throws when the name is taken.
@@ -54,6 +55,8 @@ class Session {
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
   const ir::Type* input_type(size_t i) const;
+  // Why the last run walked the graph instead of following a plan; empty when it did not.
+  std::string why_walked() const;
 
  private:
   struct State;
