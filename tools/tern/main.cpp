@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   sub->add_option("--shapes", bench.shapes, "x:1x3x224x224; by default the example's or the least allowed");
   sub->add_option("--seconds", bench.seconds, "for each backend")->capture_default_str();
   sub->add_option("--threads", bench.threads, "0: as many as there are");
+  sub->add_flag("--profile", bench.profile, "also the time of each step of the native engine");
   sub->footer("Example:\n  tern bench net.onnx --backend native,onnxrt");
   sub->callback([&] { result = run_bench(bench); });
 
