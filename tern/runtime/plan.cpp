@@ -454,9 +454,19 @@ class Planner {
     const bool has_bias =
         starts(node, "addmm(") ||
         (starts(node, "linear(") && !(node.input(2).is_constant() && node.input(2).constant().is_none()));
-    if (!has_bias && !starts(node, "linear(") && !starts(node, "mm(")) return false;
+    if (!has_bias && !starts(node, "linear(") && !starts(node, "mm(") && !starts(node, "bmm(")) return false;
     std::vector<Value> inputs = values_of(node);
     if (!can_pack_linear({node, inputs, {}})) return false;
+    const size_t at = starts(node, "addmm(") ? 1 : 0;
+    if (!constant_.count(inputs[at + 1].tensor().storage().get())) return false;
+    Value& x = inputs[at];
+    if (Tensor t = x.tensor(); !t.is_contiguous()) {
+      Storage memory =
+          Storage::borrow(nullptr, static_cast<size_t>(t.int_numel() * element_size(t.dtype())), nullptr);
+      managed_.push_back(memory);
+      x = make_view_of(memory, t.sizes(), contiguous_strides(t.sizes()), 0, t.dtype());
+      emit_copy(t, x.tensor(), node.output());
+    }
     Chain c = chain_of(node, has_bias, false);
     Tensor residual = c.residual ? plain(*c.residual).tensor() : Tensor();
     if (residual.defined() && !residual.is_contiguous()) {

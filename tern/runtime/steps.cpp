@@ -163,10 +163,15 @@ bool linear_parts(const NodeView& view, LinearParts& p) {
     p.x = view.inputs[0].tensor();
     p.weight = view.inputs[1].tensor();
     p.transposed = false;
+    // A batched product whose matrices are one and the same.
+    if (p.weight.dim() == 3 && p.weight.int_sizes()[0] > 0 &&
+        (p.weight.int_strides()[0] == 0 || p.weight.int_sizes()[0] == 1))
+      p.weight = p.weight.as_view({p.weight.sizes()[1], p.weight.sizes()[2]},
+                                  {p.weight.strides()[1], p.weight.strides()[2]}, p.weight.offset());
   }
   if (p.x.dtype() != kFloat || p.weight.dtype() != kFloat || p.weight.dim() != 2 || p.x.dim() < 1)
     return false;
-  if (!has_data(p.weight) || !p.x.is_contiguous()) return false;
+  if (!has_data(p.weight)) return false;
   // A transposed view of a row-major weight is the row-major weight, transposed.
   if (!p.weight.is_contiguous()) {
     if (p.weight.int_strides()[0] != 1) return false;
@@ -184,6 +189,7 @@ bool linear_parts(const NodeView& view, LinearParts& p) {
 
 }  // namespace
 
+// x may be in any order: it is made row-major before.
 bool can_pack_linear(const NodeView& view) {
   LinearParts ignored;
   return linear_parts(view, ignored);
