@@ -85,20 +85,6 @@ double products(const Geometry& g) {
 }
 constexpr double kWorthThreads = 4e6;  // some 70 microseconds of one core
 
-class Threads {
- public:
-  explicit Threads(int n) : before_(num_threads()) {
-    if (n != before_) set_num_threads(n);
-  }
-  Threads(const Threads&) = delete;
-  ~Threads() {
-    if (num_threads() != before_) set_num_threads(before_);
-  }
-
- private:
-  int before_;
-};
-
 struct Memory {
   dnnl_memory_t m = nullptr;
   Memory(const dnnl_memory_desc_t& md, const void* data) {
@@ -253,7 +239,7 @@ std::shared_ptr<const Primitive> cached(const Geometry& g, Direction direction, 
 
 void float_conv(const Geometry& g, Direction direction, const float* x, const float* w, const float* bias,
                 float* y) {
-  const Threads threads(products(g) < kWorthThreads ? 1 : num_threads());
+  const ThreadLimit limit(products(g) < kWorthThreads ? 1 : num_threads());
   const std::shared_ptr<const Primitive> primitive = cached(g, direction, bias != nullptr);
   const Primitive& p = *primitive;
   const dnnl_memory_desc_t x_md = plain_image(g, true, false), w_md = plain_weight(g),
@@ -531,7 +517,7 @@ struct Attributes {
 PreparedConv::State::State(const Geometry& g, const float* w, const float* b, dnnl_primitive_attr_t attr,
                            bool residual, bool last, int n_threads)
     : add_residual(residual), threads(n_threads) {
-  const Threads limit(threads);
+  const ThreadLimit limit(threads);
   x_plain = plain_image(g, true, last);
   y_plain = plain_image(g, false, last);
   Descs d = any_descs(g);
@@ -585,7 +571,7 @@ double PreparedConv::State::seconds() const {
 void PreparedConv::run(const float* x, const float* residual, float* y) const { state_->run(x, residual, y); }
 
 void PreparedConv::State::run(const float* x, const float* residual, float* y) const {
-  const Threads limit(std::min(threads, num_threads()));
+  const ThreadLimit limit(threads);
   const Primitive& p = primitive;
   float *px = const_cast<float*>(x), *py = y;
   if (!dnnl_memory_desc_equal(&x_plain, &p.x)) {
