@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "tern/ir/graph.h"
-#include "tern/kernels/gemm.h"
 #include "tern/tensor/arg.h"
+
+namespace tern::kernels {
+enum class Activation : uint8_t;
+}
 
 namespace tern::runtime {
 
