@@ -57,6 +57,7 @@ struct Bench {
   std::vector<std::string> inputs, shapes;
   double seconds = 1;
   int threads = 0;
+  bool profile = false;
 };
 int run_bench(const Bench& options);
 

@@ -116,6 +116,7 @@ int main(int argc, char** argv) {
   sub->add_option("--input", bench.inputs, "FILE.npz, name=FILE.npy, or n=3 for a number");
   sub->add_option("--seconds", bench.seconds, "for each backend")->capture_default_str();
   sub->add_option("--threads", bench.threads, "0: as many as there are");
+  sub->add_flag("--profile", bench.profile, "also the time of each step of the native engine");
   sub->footer("Example:\n  tern bench net.onnx --backend native,onnxrt");
   sub->callback([&] { result = run_bench(bench); });
 

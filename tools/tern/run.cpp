@@ -17,6 +17,20 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The least time of each step over some runs.
+void print_profile(const Session& session, const std::vector<Value>& inputs) {
+  std::vector<StepTime> best = session.profile(inputs);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<StepTime> times = session.profile(inputs);
+    for (size_t k = 0; k < times.size(); ++k) best[k].seconds = std::min(best[k].seconds, times[k].seconds);
+  }
+  double all = 0;
+  for (const StepTime& t : best) all += t.seconds;
+  std::printf("\n%10s %6s  step\n", "us", "share");
+  for (const StepTime& t : best)
+    std::printf("%10.2f %5.1f%%  %s\n", t.seconds * 1e6, 100 * t.seconds / all, t.step.c_str());
+}
+
 }  // namespace
 
 int run_run(const Run& options) {
@@ -89,6 +103,7 @@ int run_bench(const Bench& options) {
     std::printf("%-12s %12.4f %12.4f %8zu\n", lane.name.c_str(), lane.times.front() * 1e3,
                 lane.times[lane.times.size() / 2] * 1e3, lane.times.size());
   }
+  if (options.profile) print_profile(lanes[0].session, inputs);
   return 0;
 }
 
