@@ -55,6 +55,25 @@ Dims last_sizes(Span<const SymInt> sizes, int64_t n);
 Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t dims);
 Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding,
                        bool reflect);
+// Resizing (upsample/). The sizes asked for by .vec: given, or from factors; exactly one of them.
+Dims resized(const Tensor& input, std::optional<Span<const SymInt>> output_size,
+             std::optional<Span<const double>> factors);
+std::optional<double> factor_at(std::optional<Span<const double>> factors, size_t i);
+Tensor nearest_body(const Tensor& self, Span<const SymInt> output_size,
+                    std::initializer_list<std::optional<double>> factors, bool exact);
+Tensor linear_body(const Tensor& self, Span<const SymInt> output_size, bool align_corners,
+                   std::initializer_list<std::optional<double>> factors);
+Tensor cubic_body(const Tensor& self, Span<const SymInt> output_size, bool align_corners,
+                  std::initializer_list<std::optional<double>> factors);
+// Recurrent cells (rnn/cells.cpp): the fused backward operator, or plain operators where the gradient is to
+// have a history.
+using CellGrads = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+CellGrads lstm_cell_grads(GradContext& context, const Tensor& input_gates, const Tensor& hidden_gates,
+                          const Tensor& cx, const Tensor& input_bias, const Tensor& hidden_bias,
+                          const Tensor& cy, const Tensor& workspace);
+CellGrads gru_cell_grads(const Tensor& grad, const Tensor& input_gates, const Tensor& hidden_gates,
+                         const Tensor& hx, const Tensor& input_bias, const Tensor& hidden_bias,
+                         const Tensor& workspace);
 std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim);
 Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 
