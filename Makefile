@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build configure packages venv demo test fuzz bench format format-check prices install clean
+.PHONY: help build configure packages venv demo test fuzz bench bench-ops format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ build: configure  ## build everything (PRESET=release, debug, asan or tsan)
 	@echo "== building $(BUILD)"
 	@cmake --build $(BUILD) -j $(JOBS)
 
-configure: packages $(if $(filter test bench,$(MAKECMDGOALS)),venv)
+configure: packages $(if $(filter test bench bench-ops,$(MAKECMDGOALS)),venv)
 	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
 	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
@@ -76,6 +76,9 @@ fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); f
 bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py $(BUILD)
+
+bench-ops: venv build  ## every family of operators beside PyTorch eager, three sizes, one and two threads
+	@$(VENV)/bin/python bench/ops.py --build $(BUILD)
 
 SOURCES = find $(wildcard tern tools python examples bench fuzz tests) -name '*.h' -o -name '*.cpp' | sort
 format: packages  ## clang-format all C++ files in place
