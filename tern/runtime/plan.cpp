@@ -84,8 +84,6 @@ class Planner {
   Planner(Plan& plan, const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs)
       : plan_(plan) {
     std::string why;
-    if (!is_plannable(graph.top(), why))
-      fail(ErrorKind::not_supported, "the graph cannot be planned: " + why);
     capture::RetraceOptions options;
     options.expand = [](const Op& op) { return op.is(op_composite); };
     size_t next = 0;

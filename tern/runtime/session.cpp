@@ -76,6 +76,7 @@ class NativeEngine : public Engine {
     for (size_t i = 0; i < seconds.size(); ++i) times.push_back({last_->steps()[i]->label, seconds[i]});
     return times;
   }
+  std::string why_walked() const override { return last_ ? std::string() : reason_; }
 
  private:
   void choose(Span<const Value> inputs) {
@@ -88,9 +89,11 @@ class NativeEngine : public Engine {
         it = plans_.emplace(key_, std::make_unique<runtime::Plan>(*model_.graph, model_.bindings, inputs))
                  .first;
       } catch (const Error& e) {
-        // Control flow and data-dependent sizes are walked, not planned.
-        if (e.kind() != ErrorKind::not_supported) throw;
+        // Control flow and data-dependent sizes are walked, not planned. What is wrong with the inputs is
+        // said by the walk as well, at the node where it happens.
+        if (e.kind() == ErrorKind::internal) throw;
         interpreter_ = std::make_unique<InterpreterEngine>(model_);
+        reason_ = e.message();
         return;
       }
     }
@@ -103,6 +106,7 @@ class NativeEngine : public Engine {
   runtime::Plan* last_ = nullptr;
   std::vector<double>* seconds_ = nullptr;  // while profiling
   std::unique_ptr<InterpreterEngine> interpreter_;
+  std::string reason_;
 };
 
 struct Backends {
@@ -177,6 +181,10 @@ Session::Session(SessionModel model, SessionOptions options) : state_(std::make_
 
 const std::vector<std::string>& Session::input_names() const { return state_->model.input_names; }
 const std::vector<std::string>& Session::output_names() const { return state_->model.output_names; }
+std::string Session::why_walked() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->engine->why_walked();
+}
 const ir::Type* Session::input_type(size_t i) const { return state_->inputs.at(i)->type(); }
 
 namespace {

@@ -39,6 +39,7 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::vector<Value> run(Span<const Value> inputs) = 0;
+  virtual std::string why_walked() const { return {}; }  // see Session
   // Runs once and says how long each step took, in order; {} where the backend cannot tell.
   virtual std::vector<StepTime> profile(Span<const Value> inputs);
 };
@@ -64,6 +65,8 @@ class Session {
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
   const ir::Type* input_type(size_t i) const;
+  // Why the last run walked the graph instead of following a plan; empty when it did not.
+  std::string why_walked() const;
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "tern/base/format.h"
+#include "tern/jit/archive.h"
 #include "tern/runtime/model_file.h"
 #include "tern/tensor/files.h"
 #include "tern/tensor/generator.h"
@@ -34,12 +35,18 @@ void print_profile(const Session& session, const std::vector<Value>& inputs) {
 
 int run_run(const Run& options) {
   manual_seed(options.seed);
+  if (format_of_file(options.model) == ModelFormat::pt) return script_run(options);
+  if (options.method != "forward") fail(ErrorKind::usage, "--method: only .pt files have methods");
   Session session(load_model(options.model), {.backend = options.backend, .threads = options.threads});
-  std::vector<Value> inputs = make_inputs(session, options.inputs, options.shapes);
+  std::vector<Value> inputs = make_inputs(inputs_of(session), options.inputs, options.shapes);
   double start = now();
   std::vector<Value> outputs = session.run(inputs);
   double seconds = now() - start;
-  const std::vector<std::string>& names = session.output_names();
+  return report_results(options, session.output_names(), outputs, seconds);
+}
+
+int report_results(const Run& options, const std::vector<std::string>& names,
+                   const std::vector<Value>& outputs, double seconds) {
   TensorMap results;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].is_tensor()) continue;
@@ -78,7 +85,9 @@ int run_bench(const Bench& options) {
   std::vector<Lane> lanes;
   for (const std::string& b : options.backends)
     lanes.push_back({b, Session(program, {.backend = b, .threads = options.threads})});
-  std::vector<Value> inputs = make_inputs(lanes[0].session, {}, options.shapes);
+  InputList list = inputs_of(lanes[0].session);
+  if (format_of_file(options.model) == ModelFormat::pt) list = inputs_of(jit::load(options.model), "forward");
+  std::vector<Value> inputs = make_inputs(list, options.inputs, options.shapes);
   for (Lane& lane : lanes) lane.session.run(inputs);
   // In turns, so that a noisy moment meets all of them.
   double end = now() + options.seconds * static_cast<double>(lanes.size());
