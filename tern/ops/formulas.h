@@ -171,4 +171,46 @@ Tensor reversed_cumsum(const Tensor& t, int64_t dim);
 Tensor cumprod_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& result);
 Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim);
 
+// Order statistics and small algebra (order/, algebra/, special/).
+std::tuple<Tensor, Tensor> index_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim,
+                                                 const Tensor& index, const Tensor& source,
+                                                 std::string_view reduce, bool include_self,
+                                                 const Tensor& result);
+std::tuple<Tensor, Tensor> polar_backward(const Tensor& grad, const Tensor& result);
+Tensor sinc_backward(const Tensor& grad, const Tensor& self);
+Tensor i1_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
+Tensor i1e_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
+Tensor not_differentiable(std::string_view what);  // throws "the derivative for ... is not implemented"
+
+// Fourier transforms (fft/).
+Tensor fft_r2c_backward(const Tensor& grad, Ints dim, int64_t normalization, bool onesided, SymInt last_size);
+Tensor fft_c2r_backward(const Tensor& grad, Ints dim, int64_t normalization);
+
+// Matrix decompositions (linalg/gradients.cpp). A context says which results' gradients flowed back.
+Tensor svd_backward(GradContext& context, const Tensor& U, const Tensor& S, const Tensor& Vh);
+Tensor eigh_backward(GradContext& context, const Tensor& values, const Tensor& vectors);
+Tensor eig_backward(GradContext& context, const Tensor& values, const Tensor& vectors);
+Tensor qr_backward(GradContext& context, const Tensor& Q, const Tensor& R, std::string_view mode);
+Tensor lu_factor_backward(const Tensor& grad, const Tensor& LU, const Tensor& pivots, bool pivot);
+Tensor lu_backward(GradContext& context, const Tensor& P, const Tensor& L, const Tensor& U, bool pivot);
+Tensor lu_unpack_backward(GradContext& context, SymInt rows, SymInt columns);
+Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper);
+Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& factor, bool upper, const Tensor& inverse);
+std::tuple<Tensor, Tensor> cholesky_solve_backward(const Tensor& grad, const Tensor& factor, bool upper,
+                                                   const Tensor& result);
+std::tuple<Tensor, Tensor> solve_backward(GradContext& context, const Tensor& A, const Tensor& B,
+                                          const Tensor& X, const Tensor& LU, const Tensor& pivots, bool left);
+std::tuple<Tensor, Tensor> triangular_backward(const Tensor& grad, const Tensor& A, const Tensor& X,
+                                               bool upper, bool left, bool unitriangular);
+std::tuple<Tensor, Tensor> lu_solve_backward(const Tensor& grad, const Tensor& LU, const Tensor& pivots,
+                                             const Tensor& X, bool left, bool adjoint);
+Tensor det_backward(const Tensor& grad, const Tensor& det, const Tensor& A, const Tensor& LU,
+                    const Tensor& pivots);
+Tensor slogdet_backward(GradContext& context, const Tensor& A, const Tensor& sign, const Tensor& LU,
+                        const Tensor& pivots);
+std::tuple<Tensor, Tensor> householder_backward(const Tensor& grad, const Tensor& result, const Tensor& input,
+                                                const Tensor& tau);
+std::tuple<Tensor, Tensor> lstsq_backward(const Tensor& grad, const Tensor& A, const Tensor& B);
+Tensor pinv_backward(const Tensor& grad, const Tensor& pinv, const Tensor& A);
+
 }  // namespace tern
