@@ -44,6 +44,12 @@ struct Bench {
 };
 int run_bench(const Bench& options);
 
+struct Ops {
+  std::string name;
+  bool markdown = false;
+};
+int run_ops(const Ops& options);
+
 // ---- shared ----
 // Inputs for a session: from files and shapes given by the user; what is left gets random numbers of its
 // type. A dynamic dim that nobody says gets the program's example size, or 2.
