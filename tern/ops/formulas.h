@@ -12,6 +12,8 @@ struct Shape;
 
 inline Scalar conj(const Scalar& s) { return s.is_complex() ? Scalar(std::conj(s.to_complex())) : s; }
 Tensor times(const Tensor& t, const Scalar& factor);  // t itself when the factor is one
+// In place by way of a new value: refuses a result that self's type cannot hold.
+Tensor write_result(const Tensor& self, const Tensor& result);
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
 
@@ -109,6 +111,10 @@ Tensor mish_double_backward(const Tensor& grad, const Tensor& grad_output, const
 // Matrix products (linear/matmul.cpp).
 Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                     const Scalar& alpha);
+Tensor addbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                   const Scalar& alpha);
+Tensor addr_body(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
+                 const Scalar& alpha);
 std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input,
                                                    const Tensor& weight, Span<const bool> mask);
 
@@ -123,10 +129,11 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_grads(const Tensor& grad, const Te
                                                     Span<const SymInt> shape, const Tensor& mean,
                                                     const Tensor& rstd, const Tensor& weight,
                                                     const Tensor& bias, double eps, Span<const bool> mask);
-std::tuple<Tensor, Tensor, Tensor> group_norm_grads(const Tensor& grad, const Tensor& input,
-                                                    const Tensor& mean, const Tensor& rstd,
-                                                    const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
-                                                    int64_t group, double eps, Span<const bool> mask);
+std::tuple<Tensor, Tensor, Tensor> group_norm_grads(GradContext& context, const Tensor& grad,
+                                                    const Tensor& input, const Tensor& mean,
+                                                    const Tensor& rstd, const Tensor& weight, SymInt N,
+                                                    SymInt C, SymInt HxW, int64_t group, double eps,
+                                                    Span<const bool> mask);
 std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Tensor& input,
                                                     const Tensor& weight, const Tensor& running_mean,
                                                     const Tensor& running_var, const Tensor& save_mean,
