@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build configure packages venv demo test fuzz bench bench-jit zoo-pt format format-check prices install clean
+.PHONY: help build configure packages venv demo test fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ build: configure  ## build everything (PRESET=release, debug, asan or tsan)
 	@echo "== building $(BUILD)"
 	@cmake --build $(BUILD) -j $(JOBS)
 
-configure: packages $(if $(filter test bench bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
+configure: packages $(if $(filter test bench bench-ops bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
 	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
 	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
@@ -90,6 +90,9 @@ zoo-pt: venv build  ## TorchScript files of real architectures through Tern and 
 	@mkdir -p build/zoo
 	@OMP_NUM_THREADS=1 $(VENV)/bin/python tests/zoo/run.py build/zoo --tern $(BUILD)/tern --make $(ZOO) --make-with $(ZOO_VENV)/bin/python \
 	  $(if $(ONLY),--only $(ONLY),--table docs/zoo.md)
+
+bench-ops: venv build  ## every family of operators beside PyTorch eager, three sizes, one and two threads
+	@$(VENV)/bin/python bench/ops.py --build $(BUILD)
 
 SOURCES = find $(wildcard tern tools python examples bench fuzz tests) -name '*.h' -o -name '*.cpp' | sort
 format: packages  ## clang-format all C++ files in place

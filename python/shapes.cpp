@@ -50,6 +50,18 @@ Tensor fake_tensor(nb::handle size, nb::handle stride, nb::handle dtype) {
   return make_tensor(sizes, strides, type, kCPU, true);
 }
 
+// Everything is fake inside of `with`: also what factories make.
+struct FakeMode {
+  bool before = false;
+  void enter() {
+    before = thread_state.active & rung_fake;
+    thread_state.active |= rung_fake;
+  }
+  void exit() {
+    if (!before) thread_state.active &= static_cast<uint8_t>(~rung_fake);
+  }
+};
+
 }  // namespace
 
 void bind_shapes(nb::module_& m) {
@@ -68,6 +80,10 @@ void bind_shapes(nb::module_& m) {
            })
       .def("holds", &holds)
       .def_prop_ro("guards", &guard_texts);
+  nb::class_<FakeMode>(m, "FakeMode")
+      .def(nb::init<>())
+      .def("__enter__", &FakeMode::enter)
+      .def("__exit__", [](FakeMode& mode, nb::args) { mode.exit(); });
   m.def(
       "fake_tensor",
       [](nb::handle size, nb::handle dtype, nb::handle stride) {

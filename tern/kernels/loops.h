@@ -54,5 +54,6 @@ Rows bits_rows();        // loops_bits.cpp
 Rows float_rows();       // loops_float.cpp
 Rows math_rows();        // loops_math.cpp
 Rows scalar_rows();      // loops_scalar.cpp
+Rows special_rows();     // loops_special.cpp
 
 }  // namespace tern::kernels

@@ -367,7 +367,7 @@ Loop find_loop(std::string_view op_name, DType compute) {
     auto* map = new std::unordered_map<std::string_view, Entry>;
     // Earlier tables win: SIMD before scalar.
     for (Rows rows : {arithmetic_rows(), order_rows(), compare_rows(), bits_rows(), float_rows(), math_rows(),
-                      scalar_rows()})
+                      scalar_rows(), special_rows()})
       for (const Row& row : rows) {
         Entry& e = (*map)[row.name];
         for (int t = 0; t < kComputeTypes; ++t)

@@ -15,9 +15,10 @@ import traceback
 import warnings
 
 import torch
+from torch.overrides import TorchFunctionMode, resolve_name
 
 import tern
-from routes import OURS, ROUTES, NotHere, check_message, error, first_line
+from routes import OURS, ROUTES, UNINITIALISED, NotHere, check_message, error, first_line
 from samples import Call, calls_of, error_samples_of, name_of, op_db, samples_of
 from values import DTYPES, Different, NotOurs, compare, copy_of, map_tensors, seed, short, to_tern
 
@@ -56,32 +57,57 @@ class Tally:
         self.texts.setdefault(key, text[:300])
 
 
-def python_function(info):
-    """Tern's function of the entry's name: tern.add, tern.nn.functional.relu where there is one."""
+class Listen(TorchFunctionMode):
+    """The function that a sample calls, as a user would write it: OpInfo wraps many in functions of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls.append((func, args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def python_call(info, args, kwargs):
+    """(name, PyTorch's function, Tern's, args, kwargs) of the one call that the sample makes; None when it makes several."""
+    listen = Listen()
+    try:
+        with listen, torch.no_grad():
+            info.op(*map_tensors(copy_of, list(args)), **map_tensors(copy_of, kwargs))
+    except Exception:
+        if not listen.calls:
+            return None
+    calls = [c for c in listen.calls if c[0] not in (torch.manual_seed, torch.random.manual_seed)]
+    names = [(c, resolve_name(c[0])) for c in calls]
+    names = [(c, name) for c, name in names if name and not name.endswith((".__get__", ".__set__"))]
+    if len(names) != 1:
+        return None
+    (func, args, kwargs), name = names[0]
+    path = name.split(".")[1:]
     at = tern
-    for part in info.name.split("."):
+    for part in path:
         at = getattr(at, part, None)
         if at is None:
             return None
-    return at if callable(at) else None
+    return (name.replace("torch", "tern", 1), func, at, list(args), kwargs) if callable(at) else None
 
 
 def check(info, tally, counts, options):
     quick = options.quick
-    mine = python_function(info)
     for dtype in DTYPES:
         if dtype not in info.supported_dtypes("cpu") or quick and dtype not in QUICK_DTYPES:
             continue
         if options.dtypes and short(dtype) not in options.dtypes:
             continue
         for args, kwargs in samples_of(info, dtype, 2 if quick else options.samples):
-            check_sample(info, mine, args, kwargs, dtype, tally, counts, options)
+            check_sample(info, args, kwargs, dtype, tally, counts, options)
     if not options.routes or "errors" in options.routes:
         for args, kwargs, kind, pattern in error_samples_of(info):
-            check_error(info, mine, args, kwargs, pattern, tally)
+            check_error(info, args, kwargs, pattern, tally)
 
 
-def check_sample(info, mine, args, kwargs, dtype, tally, counts, options):
+def check_sample(info, args, kwargs, dtype, tally, counts, options):
     seen = set()  # above and below composite operators the same call is one sample
 
     def wanted(call):
@@ -102,25 +128,30 @@ def check_sample(info, mine, args, kwargs, dtype, tally, counts, options):
         for route, (function, dtypes) in ROUTES.items():
             if (dtypes is None or call.dtype in dtypes) and (not options.routes or route in options.routes):
                 tally.run(call.name, route, call.dtype, call.text(), lambda: function(call))
-    if mine is not None and refused is None and not options.operators and (not options.routes or "python" in options.routes):
-        text = Call(type("F", (), {"name": lambda: "tern." + info.name}), [*args], kwargs).text()
-        tally.run("tern." + info.name, "python", short(dtype), text, lambda: python(info, mine, args, kwargs))
+    if refused is None and not options.operators and (not options.routes or "python" in options.routes):
+        call = python_call(info, args, kwargs)
+        if call is not None:
+            tally.run(call[0], "python", short(dtype), text_of(call[0], call[3], call[4]), lambda: python(*call))
 
 
-def python(info, mine, args, kwargs):
+def text_of(name, args, kwargs):
+    return Call(type("F", (), {"name": lambda: name}), args, kwargs).text()
+
+
+def python(name, theirs, mine, args, kwargs):
     """The function as a user calls it: overloads chosen by the arguments."""
+    tern_args, tern_kwargs = to_tern(map_tensors(copy_of, args)), to_tern(map_tensors(copy_of, kwargs))
     seed()
     with torch.no_grad():
         try:
-            want = info.op(*map_tensors(copy_of, list(args)), **map_tensors(copy_of, kwargs))
+            want = theirs(*args, **kwargs)
         except Exception as e:
             raise NotHere(str(e))
-    tern_args, tern_kwargs = to_tern(map_tensors(copy_of, list(args))), to_tern(map_tensors(copy_of, kwargs))
     seed()
-    compare(mine(*tern_args, **tern_kwargs), want, values=not info.name.startswith(("empty", "new_empty", "resize")))
+    compare(mine(*tern_args, **tern_kwargs), want, values=name.split(".")[-1] not in UNINITIALISED)
 
 
-def check_error(info, mine, args, kwargs, pattern, tally):
+def check_error(info, args, kwargs, pattern, tally):
     calls, refused = calls_of(info.op, args, kwargs, lambda call: call.name in OURS)
     if refused is None:
         return
@@ -128,19 +159,22 @@ def check_error(info, mine, args, kwargs, pattern, tally):
     if failed:
         call = failed[0]
         tally.run(call.name, "errors", "any", call.text(), lambda: error(call, pattern))
-    elif mine is not None:
+        return
+    call = python_call(info, args, kwargs)
+    if call is None:
+        return
+    name, _, mine, args, kwargs = call
 
-        def run():
-            tern_args, tern_kwargs = to_tern(list(args)), to_tern(kwargs)
-            try:
-                mine(*tern_args, **tern_kwargs)
-            except Exception as e:
-                check_message(e, refused, pattern)
-                return
-            raise Different(f"accepted what PyTorch refuses: {first_line(refused)}")
+    def run():
+        tern_args, tern_kwargs = to_tern(args), to_tern(kwargs)
+        try:
+            mine(*tern_args, **tern_kwargs)
+        except Exception as e:
+            check_message(e, refused, pattern)
+            return
+        raise Different(f"accepted what PyTorch refuses: {first_line(refused)}")
 
-        text = Call(type("F", (), {"name": lambda: "tern." + info.name}), [*args], kwargs).text()
-        tally.run("tern." + info.name, "errors", "any", text, run)
+    tally.run(name, "errors", "any", text_of(name, args, kwargs), run)
 
 
 def work(indices, skip, mark, options):

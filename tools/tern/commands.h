@@ -61,6 +61,12 @@ struct Bench {
 };
 int run_bench(const Bench& options);
 
+struct Ops {
+  std::string name;
+  bool markdown = false;
+};
+int run_ops(const Ops& options);
+
 // ---- shared ----
 // What can be given to a model: names, types as far as they are known, and values for what nobody gives.
 struct InputList {

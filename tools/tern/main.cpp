@@ -120,6 +120,13 @@ int main(int argc, char** argv) {
   sub->footer("Example:\n  tern bench net.onnx --backend native,onnxrt");
   sub->callback([&] { result = run_bench(bench); });
 
+  Ops ops;
+  sub = app.add_subcommand("ops", "the operators: dtypes, gradient, in-place and out= forms, ONNX");
+  sub->add_option("name", ops.name, "one of them, with all overloads: add, aten::add, add.Tensor");
+  sub->add_flag("--markdown", ops.markdown, "the table as docs/operators.md has it");
+  sub->footer("Examples:\n  tern ops\n  tern ops layer_norm\n  tern ops --markdown > docs/operators.md");
+  sub->callback([&] { result = run_ops(ops); });
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

@@ -1,0 +1,163 @@
+// What a line of names.ops cannot say: sizes as lists, and tensors that get other memory or lose their
+// history.
+#include "tern/base/format.h"
+#include "tern/dispatch/pointwise.h"
+#include "tern/ops.h"
+#include "tern/ops/elements.h"
+#include "tern/ops/formulas.h"
+#include "tern/ops/names.args.h"
+#include "tern/ops/view/geometry.h"
+
+namespace tern {
+namespace {
+
+Tensor float_power_into(const Tensor& self, const Tensor& result) {
+  if (self.dtype() != result.dtype())
+    failf("the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
+          script_name(self.dtype()), script_name(result.dtype()));
+  return copy_(self, result);
+}
+
+Tensor take_over(const Tensor& self, const Storage& storage, Dims sizes, Dims strides, SymInt offset) {
+  self->storage = storage;
+  Tensor view = self.as_view(std::move(sizes), std::move(strides), offset);
+  self->sizes = view->sizes;
+  self->strides = view->strides;
+  self->offset = view->offset;
+  self->numel = view->numel;
+  self->contiguous = view->contiguous;
+  self->symbolic = view->symbolic;
+  ++self->storage->version;
+  return self;
+}
+
+}  // namespace
+
+Tensor body_float_power__Tensor(const args::float_power__Tensor& a) {
+  return float_power_into(a.self, float_power(a.self, a.exponent));
+}
+Tensor body_float_power__Scalar(const args::float_power__Scalar& a) {
+  return float_power_into(a.self, float_power(a.self, a.exponent));
+}
+
+Tensor body_matrix_H(const args::matrix_H& a) {
+  if (a.self.dim() == 0) return a.self;
+  if (a.self.dim() != 2)
+    failf(
+        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor. For batches of matrices, "
+        "consider using tensor.mH",
+        a.self.dim());
+  return adjoint(a.self);
+}
+
+Tensor body_sum_to_size(const args::sum_to_size& a) {
+  int64_t lead = a.self.dim() - static_cast<int64_t>(a.size.size());
+  bool fits = lead >= 0;
+  for (int64_t d = 0; fits && d < static_cast<int64_t>(a.size.size()); ++d)
+    fits = a.size[d] == 1 || a.size[d] == a.self.sizes()[d + lead];
+  if (!fits) failf("size {} is not expandable to size {}.", str(a.size), str(a.self.sizes()));
+  return sum_to(a.self, a.size);
+}
+
+Value body_sym_size(const args::sym_size& a) { return Value(a.self.sizes()); }
+Value body_sym_stride(const args::sym_stride& a) { return Value(a.self.strides()); }
+
+Tensor body__shape_as_tensor(const args::_shape_as_tensor& a) {
+  std::vector<Tensor> sizes;
+  bool symbolic = false;
+  for (int64_t d = 0; d < a.self.dim(); ++d) symbolic |= a.self.size(d).is_symbolic();
+  if (!symbolic) {
+    Tensor t = make_tensor({SymInt(a.self.dim())}, kLong);
+    for (int64_t d = 0; d < a.self.dim(); ++d) t.data_ptr<int64_t>()[d] = a.self.int_sizes()[d];
+    return t;
+  }
+  for (int64_t d = 0; d < a.self.dim(); ++d) sizes.push_back(scalar_tensor(a.self.size(d), kLong));
+  return stack(sizes);
+}
+Tensor body__reshape_from_tensor(const args::_reshape_from_tensor& a) {
+  if (a.shape.dim() != 1)
+    failf("_reshape_from_tensor: the shape must be a 1-D tensor, but it has {} dimensions", a.shape.dim());
+  Dims sizes;
+  int64_t n = a.shape.sizes()[0].guard_int();
+  for (int64_t i = 0; i < n; ++i) sizes.push_back(select(a.shape, 0, i).item().sym());
+  return reshape(a.self, sizes);
+}
+
+Tensor kernel_detach_(const args::detach_& a) {
+  if (a.self->base)
+    fail(
+        "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
+        "for "
+        "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+        "detach_() cannot be called on these gradients.");
+  TensorBody* body = a.self.body();
+  if (body->autograd && body->free_autograd) body->free_autograd(body->autograd);
+  body->autograd = nullptr;
+  body->requires_grad = false;
+  body->rungs = static_cast<uint8_t>(body->rungs & ~rung_autograd);
+  return a.self;
+}
+
+Tensor kernel_as_strided_(const args::as_strided_& a) {
+  Tensor view = strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset()));
+  return take_over(a.self, a.self.storage(), Dims(view.sizes()), Dims(view.strides()), view.offset());
+}
+Tensor kernel_set_(const args::set_& a) {
+  return take_over(a.self, Storage::allocate(0), Dims{SymInt(0)}, Dims{SymInt(1)}, 0);
+}
+Tensor kernel_set__source_Tensor(const args::set__source_Tensor& a) {
+  if (a.self.dtype() != a.source.dtype())
+    failf("Could not set tensor of type {} to a tensor of type {}", name(a.source.dtype()),
+          name(a.self.dtype()));
+  return take_over(a.self, a.source.storage(), Dims(a.source.sizes()), Dims(a.source.strides()),
+                   a.source.offset());
+}
+Tensor kernel_set__source_Tensor_storage_offset(const args::set__source_Tensor_storage_offset& a) {
+  if (a.self.dtype() != a.source.dtype())
+    failf("Could not set tensor of type {} to a tensor of type {}", name(a.source.dtype()),
+          name(a.self.dtype()));
+  Dims strides = a.stride.empty() ? contiguous_strides(a.size) : Dims(a.stride);
+  Tensor view = strided_view(a.source, a.size, strides, a.storage_offset);
+  return take_over(a.self, a.source.storage(), Dims(a.size), std::move(strides), a.storage_offset);
+}
+Tensor kernel_resize_(const args::resize_& a) {
+  for (SymInt s : a.size)
+    if (s.is_int() && s.as_int() < 0)
+      failf("Trying to create tensor with negative dimension {}: {}", s.as_int(), str(a.size));
+  MemoryFormat format = a.memory_format.value_or(MemoryFormat::contiguous);
+  if (format == MemoryFormat::preserve)
+    fail("Unsupported memory format Preserve: resize_ takes contiguous or channels_last");
+  if (a.self.requires_grad()) fail("cannot resize variables that require grad");
+  bool same = a.self.sizes().size() == a.size.size();
+  for (size_t d = 0; same && d < a.size.size(); ++d) same = a.self.sizes()[d] == a.size[d];
+  Dims strides = strides_for(a.size, format);
+  if (!same) {
+    SymInt bytes = (product(a.size) + a.self.offset()) * a.self.element_size();
+    if (!a.self.is_fake() && bytes.is_int() && static_cast<size_t>(bytes.as_int()) > a.self->storage->bytes)
+      a.self->storage.grow(static_cast<size_t>(bytes.as_int()));
+  }
+  if (same && !a.memory_format) return a.self;
+  return take_over(a.self, a.self->storage, Dims(a.size),
+                   strides.empty() ? contiguous_strides(a.size) : strides, a.self.offset());
+}
+
+Tensor body_fill_diagonal_(const args::fill_diagonal_& a) {
+  int64_t n = a.self.dim();
+  if (n < 2) fail("dimensions must larger than 1");
+  SymInt step = 0, height = a.self.sizes()[0], width = a.self.sizes()[1];
+  for (int64_t d = 0; d < n; ++d) {
+    if (n > 2 && !(a.self.sizes()[d] == height)) fail("all dimensions of input must be of equal length");
+    step += a.self.strides()[d];
+  }
+  Dims sizes{sym_min(height, width)}, strides{step};
+  fill_(as_strided(a.self, sizes, strides, a.self.offset()), a.fill_value);
+  // A tall matrix: on again one row below the square, as a flat memory would be stepped through.
+  if (a.wrap && n == 2 && height > width + 1) {
+    Dims rest{floor_div(height * width + width, width + 1) - sizes[0]};
+    fill_(as_strided(a.self, rest, strides, a.self.offset() + a.self.strides()[0] * (width + 1)),
+          a.fill_value);
+  }
+  return a.self;
+}
+
+}  // namespace tern
