@@ -332,3 +332,25 @@ def test_nothing_in_a_pickle_is_executed(tmp_path):
     torch.save({"w": torch.ones(1), "evil": Evil()}, tmp_path / "evil.pth")
     values = json.loads(good("info", tmp_path / "evil.pth", "--json"))["values"]
     assert values["evil"] == "object of posix.system" and not (tmp_path / "executed").exists()
+
+
+# ---- the native engine on what traces give it ----
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: torch.nn.functional.linear(x[:, 0], w),
+        lambda x, w: torch.nn.functional.linear(x.transpose(0, 1) + 1, w),
+        lambda x, w: torch.tanh(torch.nn.functional.linear(x[:, 1], w)),
+        lambda x, w: (x.view(2, 5, 3, 8).permute(2, 0, 1, 3).select(0, 1) * 0.5).transpose(0, 1) + x.size(0),
+        lambda x, w: x.new_zeros(x.size(0) * 2, x.size(1) // 2) + torch.arange(x.size(1) // 2),
+    ],
+)
+def test_native_and_interpreter_agree(tmp_path, function):
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 5, 24), torch.randn(72, 24)
+    torch.jit.trace(lambda x: function(x, w), x).save(str(tmp_path / "f.pt"))
+    for backend in ("interpreter", "native"):
+        (got,) = run(tmp_path / "f.pt", [x], "--backend", backend)
+        numpy.testing.assert_allclose(got, function(x, w).numpy(), rtol=1e-4, atol=1e-5)
