@@ -301,10 +301,10 @@ Tensor body_linalg_multi_dot(const args::linalg_multi_dot& a) {
 }
 
 Tensor body_linalg_vander(const args::linalg_vander& a) {
-  if (a.x.dim() == 0) fail("x must be at least 1D.");
-  SymInt n = a.N.value_or(a.x.size(-1));
-  if (n.is_int() && n.as_int() <= 1) failf("N must be greater than 1.");
-  Tensor x = is_integral(a.x.dtype(), true) && a.x.dtype() == kBool ? to(a.x, kLong) : a.x;
+  if (a.x.dtype() == kBool) fail("linalg.vander supports floating point, complex, and integer tensors, but got Bool");
+  Tensor x = a.x.dim() == 0 ? unsqueeze(a.x, -1) : a.x;
+  SymInt n = a.N.value_or(x.size(-1));
+  if (!(n > 1)) fail("N must be greater than 1.");
   Dims sizes(x.sizes());
   sizes.push_back(n - 1);
   Tensor powers = cumprod(expand(unsqueeze(x, -1), sizes), -1);

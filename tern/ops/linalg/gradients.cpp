@@ -198,21 +198,20 @@ Tensor det_backward(const Tensor& grad, const Tensor& det, const Tensor& A, cons
   sizes.pop_back();
   Tensor d = diag_embed(expand(unsqueeze(g, -1), sizes));
   if (thread_state.grad_enabled) return linalg_solve(adjoint(A), d);
-  // det is smooth where A is singular too: a nudge keeps the factors invertible.
+  // det is smooth where A is singular too: a nudge keeps the factors invertible. The factors are those of the
+  // transposed matrix where _linalg_det could read A that way.
+  bool transposed = A.is_contiguous() && !A.is_complex();
   double eps = to_real(A.dtype()) == kDouble ? std::numeric_limits<double>::epsilon()
                                              : std::numeric_limits<float>::epsilon();
   Tensor diag = diagonal_of(LU),
          nudge = where(diag == 0, scalar_tensor(eps, LU.dtype()), zeros({}, LU.dtype()));
-  if (!nudge.is_fake() && any(nudge != 0).item<bool>()) {
-    // The cofactors: of the nudged matrix, with its own determinant.
-    Tensor factors = LU + diag_embed(nudge);
-    auto [P, L, U] = lu_unpack(factors, pivots);
-    Tensor nudged = matmul(P, matmul(L, U));
-    Tensor other = linalg_det(nudged);
-    d = diag_embed(expand(unsqueeze(grad * conj(other), -1), sizes));
-    return linalg_lu_solve(factors, pivots, d, true, true);
-  }
-  return linalg_lu_solve(LU, pivots, d, true, true);
+  if (nudge.is_fake() || !any(nudge != 0).item<bool>()) return linalg_lu_solve(LU, pivots, d, true, !transposed);
+  // The cofactors: of the nudged matrix, with its own determinant.
+  Tensor factors = LU + diag_embed(nudge);
+  auto [P, L, U] = lu_unpack(factors, pivots);
+  Tensor other = linalg_det(matmul(P, matmul(L, U)));
+  d = diag_embed(expand(unsqueeze(grad * conj(other), -1), sizes));
+  return linalg_lu_solve(factors, pivots, d, true, !transposed);
 }
 Tensor slogdet_backward(GradContext& c, const Tensor& A, const Tensor& sign, const Tensor&, const Tensor&) {
   Tensor g = c.grad(1);
