@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build configure packages venv demo test bench format format-check prices install clean
+.PHONY: help build configure packages venv demo test fuzz bench bench-ops format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ build: configure  ## build everything (PRESET=release, debug, asan or tsan)
 	@echo "== building $(BUILD)"
 	@cmake --build $(BUILD) -j $(JOBS)
 
-configure: packages $(if $(filter test bench,$(MAKECMDGOALS)),venv)
+configure: packages $(if $(filter test bench bench-ops,$(MAKECMDGOALS)),venv)
 	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
 	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
@@ -27,10 +27,11 @@ configure: packages $(if $(filter test bench,$(MAKECMDGOALS)),venv)
 	    $(if $(filter-out .venv,$(VENV)),-DTERN_PYTHON_EXECUTABLE=$(abspath $(VENV))/bin/python); \
 	fi
 
+PACKAGES = packages.txt $(if $(filter fuzz,$(MAKECMDGOALS)),packages-fuzz.txt)
 packages:  ## install the Debian packages of packages.txt that are missing
 	@command -v dpkg-query > /dev/null || { echo "not a Debian system: please install what packages.txt lists" >&2; exit 0; }; \
 	missing=""; \
-	for p in $$(sed 's/#.*//' packages.txt); do \
+	for p in $$(sed 's/#.*//' $(PACKAGES)); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$p 2> /dev/null || true)" = installed ] || missing="$$missing $$p"; \
 	done; \
 	if [ -n "$$missing" ]; then \
@@ -59,11 +60,27 @@ demo: build  ## run examples/demo
 test: venv build  ## every test; ONLY="base io" for some rooms; reports under build/reports/
 	@$(VENV)/bin/python tests/run --build $(BUILD) --reports $(REPORTS) --python $(VENV)/bin/python $(ONLY)
 
+TARGET ?= zip
+RUNS ?= 1000000
+FUZZ = build/fuzz/work/$(TARGET)
+fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); findings go to build/fuzz/work/
+	@[ -d fuzz/corpus/$(TARGET) ] || { echo "there is no target $(TARGET); there are:" $$(ls fuzz/corpus) >&2; exit 1; }
+	@cmake --preset fuzz --log-level=WARNING
+	@cmake --build build/fuzz -j $(JOBS) --target fuzz_$(TARGET)
+	@mkdir -p $(FUZZ)
+	@dictionary=fuzz/dictionary/$(TARGET).txt; \
+	build/fuzz/fuzz_$(TARGET) -runs=$(RUNS) -max_len=2048 -timeout=20 -rss_limit_mb=4096 -malloc_limit_mb=1024 \
+	  -print_final_stats=1 -artifact_prefix=$(FUZZ)- $$([ ! -f $$dictionary ] || echo -dict=$$dictionary) \
+	  $(FUZZ) fuzz/corpus/$(TARGET)
+
 bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py $(BUILD)
 
-SOURCES = find $(wildcard tern tools python examples bench tests) -name '*.h' -o -name '*.cpp' | sort
+bench-ops: venv build  ## every family of operators beside PyTorch eager, three sizes, one and two threads
+	@$(VENV)/bin/python bench/ops.py --build $(BUILD)
+
+SOURCES = find $(wildcard tern tools python examples bench fuzz tests) -name '*.h' -o -name '*.cpp' | sort
 format: packages  ## clang-format all C++ files in place
 	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format -i
 	@echo "format: done"

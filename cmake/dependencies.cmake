@@ -1,7 +1,9 @@
 # The libraries the product links, gathered in tern_dependencies. docs/dependencies.md has the reason of each.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+if(TERN_OPENMP)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
 
@@ -23,5 +25,5 @@ tern_find_library(openblas cblas.h)
 tern_find_library(lapacke lapacke.h)
 
 add_library(tern_dependencies INTERFACE)
-target_link_libraries(tern_dependencies INTERFACE Threads::Threads OpenMP::OpenMP_CXX ZLIB::ZLIB fmt::fmt
+target_link_libraries(tern_dependencies INTERFACE Threads::Threads $<$<BOOL:${TERN_OPENMP}>:OpenMP::OpenMP_CXX> ZLIB::ZLIB fmt::fmt
   tern_dnnl tern_hwy tern_lapacke tern_openblas ${CMAKE_DL_LIBS})

@@ -220,7 +220,7 @@ bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& 
       list.reserve(n);
       for (size_t i = 0; i < n; ++i) {
         Tensor t;
-        if (!(items[i] == Py_None && a.type.element_optional) && !as_tensor(items[i], loose, t)) return false;
+        if (!(items[i] == Py_None && a.type.element_optional) && !as_tensor(items[i], false, t)) return false;
         list.push_back(std::move(t));
       }
       arg = Span<const Tensor>(list);
@@ -284,7 +284,7 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
         return true;
       }
       Tensor t;
-      if (!as_tensor(o, loose || numbers, t)) return false;
+      if (!as_tensor(o, numbers, t)) return false;
       arg = Arg(room.tensors.emplace_back(std::move(t)));
       return true;
     }

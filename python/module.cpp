@@ -22,4 +22,5 @@ NB_MODULE(_tern, m) {
   bind_autograd(m);
   bind_operators(m);
   bind_models(m);
+  bind_shapes(m);
 }

@@ -165,6 +165,7 @@ void bind_types(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_operators(nb::module_& m);
 void bind_models(nb::module_& m);
+void bind_shapes(nb::module_& m);
 void bind_arrays(nb::module_& m);
 void bind_autograd(nb::module_& m);
 PyObject* get_item(PyObject* self, PyObject* index) noexcept;

@@ -8,7 +8,7 @@ from ._tern import Tensor
 
 __all__ = (
     "tensor as_tensor asarray from_dlpack is_tensor is_floating_point is_complex numel result_type einsum norm unique meshgrid "
-    "broadcast_tensors broadcast_shapes atleast_1d atleast_2d atleast_3d split tensordot finfo iinfo Parameter"
+    "broadcast_tensors broadcast_shapes atleast_1d atleast_2d atleast_3d split tensordot nonzero normal finfo iinfo Parameter"
 ).split()
 
 
@@ -146,7 +146,7 @@ def _at_least(name):
     def function(*tensors):
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return _op(name)(tensors[0])
-        return _op(name)(_tensors(tensors))
+        return tuple(_op(name)(t) for t in _tensors(tensors))
 
     function.__name__ = name
     return function
@@ -165,7 +165,44 @@ def tensordot(a, b, dims=2, out=None):
     if isinstance(dims, int):
         dims = (list(range(-dims, 0)), list(range(dims)))
     left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
-    return _op("tensordot")(a, b, left, right)
+    if _tern._has_packet("aten::tensordot"):
+        return _op("tensordot")(a, b, left, right)
+    if len(left) != len(right):
+        raise RuntimeError("both dimension lists should have same length")
+    left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
+    for i, j in zip(left, right):  # what has size one on one side is summed over on the other
+        if a.shape[i] != b.shape[j]:
+            if a.shape[i] == 1:
+                b = b.sum(j, keepdim=True)
+            elif b.shape[j] == 1:
+                a = a.sum(i, keepdim=True)
+            else:
+                raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}")
+    rows = [d for d in range(a.dim()) if d not in left]
+    columns = [d for d in range(b.dim()) if d not in right]
+    inner = _math.prod(a.shape[d] for d in left)
+    shape = [a.shape[d] for d in rows] + [b.shape[d] for d in columns]
+    first = a.permute(rows + left).reshape(_math.prod(a.shape[d] for d in rows), inner)
+    second = b.permute(right + columns).reshape(inner, _math.prod(b.shape[d] for d in columns))
+    result = first.mm(second).reshape(shape)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def nonzero(input, *, as_tuple=False, out=None):
+    """Where the elements are that are not zero: a row for each, or with as_tuple a tensor for each dimension."""
+    if as_tuple:
+        return tuple(_op("nonzero_numpy")(input))
+    return _op("nonzero")(input) if out is None else _op("nonzero")(input, out=out)
+
+
+def normal(mean, std=1.0, size=None, **options):
+    if size is not None:
+        return _op("normal")(float(mean), float(std), size, **options)
+    if not isinstance(mean, Tensor):
+        mean = float(mean)
+    if not isinstance(std, Tensor):
+        std = float(std)
+    return _op("normal")(mean, std, **options)
 
 
 class finfo:

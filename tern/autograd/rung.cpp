@@ -5,6 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/grad_context.h"
 #include "tern/dispatch/ladder.h"
+#include "tern/dispatch/op_flags.h"
 #include "tern/ops.h"
 
 namespace tern {
@@ -341,7 +342,8 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
     rebase(*self, node);
   } else {
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (outputs[i].defined() && differentiable_type(outputs[i]))
+      if (outputs[i].defined() && differentiable_type(outputs[i]) &&
+          !(i < 8 && op.is(op_plain_result(static_cast<int>(i)))))
         set_history(outputs[i], node, static_cast<uint32_t>(i));
   }
   if (op_node && op.saves_results) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tern/base/sanitizer.h"
+
 namespace tern {
 
 Arena::~Arena() {
@@ -15,6 +17,16 @@ Arena::~Arena() {
 
 void* Arena::allocate_in_new_block(size_t bytes, size_t align) {
   if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
+  if constexpr (memory_is_watched) {
+    // A block that ends where the object ends, and none to allocate from next.
+    size_t offset = (sizeof(Block) + align - 1) & ~(align - 1);
+    void* memory = nullptr;
+    if (posix_memalign(&memory, std::max(align, alignof(std::max_align_t)), offset + bytes))
+      throw std::bad_alloc();
+    blocks_ = ::new (memory) Block{blocks_};
+    total_ += offset + bytes;
+    return static_cast<char*>(memory) + offset;
+  }
   size_t size = std::max(next_block_, bytes + align + sizeof(Block) + 1);
   auto* block = static_cast<Block*>(std::malloc(size));
   if (!block) throw std::bad_alloc();

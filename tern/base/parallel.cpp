@@ -1,6 +1,8 @@
 #include "tern/base/parallel.h"
 
+#if defined(_OPENMP)
 #include <omp.h>
+#endif
 
 #include <algorithm>
 #include <exception>
@@ -17,6 +19,13 @@ namespace tern {
 namespace {
 
 thread_local int threads = 0;  // 0: as OpenMP says
+
+#if !defined(_OPENMP)
+// Built without OpenMP (TERN_OPENMP=OFF): one thread does it all.
+int omp_get_max_threads() { return 1; }
+void omp_set_num_threads(int) {}
+int omp_in_parallel() { return 1; }
+#endif
 
 // OpenMP's runtime is not built for ThreadSanitizer, which therefore does not see that a loop's start and end
 // order the threads. These two tell it.

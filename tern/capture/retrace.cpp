@@ -5,8 +5,10 @@
 #include "tern/base/format.h"
 #include "tern/capture/closures.h"
 #include "tern/capture/functional.h"
+#include "tern/capture/known.h"
 #include "tern/capture/recorder.h"
 #include "tern/ir/builtins.h"
+#include "tern/ops.h"
 #include "tern/sym/shape_env.h"
 
 namespace tern::capture {
@@ -110,7 +112,10 @@ class Retracer {
     // A constant tensor is memory of its own: a write to it must not reach the graph we read.
     if (o.constant().is_tensor() && options_.functional) {
       auto [it, fresh] = constants_.try_emplace(o.constant().tensor().body());
-      if (fresh) it->second = functional_.wrap(o.constant().tensor());
+      if (fresh) {
+        it->second = functional_.wrap(o.constant().tensor());
+        known_.set_constant(it->second, o.constant().tensor());
+      }
       return it->second;
     }
     return o.constant();
@@ -144,6 +149,10 @@ class Retracer {
         return;
       }
       if (text.starts_with("item(") || text.starts_with("_local_scalar_dense(")) {
+        if (std::optional<tern::Value> number = known_.number(inputs[0].tensor())) {
+          values_[&node.output()] = *number;
+          return;
+        }
         Tensor t = plain(inputs[0]).tensor();
         values_[&node.output()] = tern::Value(core_.Recorder::item(t, Loc{})->sym());
         return;
@@ -153,6 +162,9 @@ class Retracer {
       if (keep)
         for (tern::Value& v : inputs) v = plain(v);
       const Schema& schema = op->schema();
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].is_tensor() && schema.args[i].type.base != BaseType::tensor)
+          if (std::optional<tern::Value> number = known_.number(inputs[i].tensor())) inputs[i] = *number;
       size_t split = 0;
       while (split < inputs.size() && !schema.args[split].keyword_only) ++split;
       std::vector<std::pair<Symbol, tern::Value>> keywords;
@@ -166,8 +178,12 @@ class Retracer {
       } else {
         tern::call(*op, bound.args(), results.data());
       }
+      known_.follow(*op, inputs, Span<const tern::Value>(results).first(node.num_outputs()));
       for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results[i];
       return;
+    }
+    if (inputs.size() == 1 && inputs[0].is_tensor() && node.kind().view().starts_with("aten::")) {
+      if (std::optional<tern::Value> number = known_.number(inputs[0].tensor())) inputs[0] = *number;
     }
     if (node.is("aten::Bool") || node.is("aten::Int") || node.is("aten::IntImplicit")) {
       if (inputs[0].is_tensor()) {
@@ -199,11 +215,37 @@ class Retracer {
       result = value ? *value : tern::Value();
     } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
       result = record_condition(node, inputs);
+    } else if (node.is("prim::NumToTensor") && any_symbolic(inputs)) {
+      result = scalar_tensor(inputs[0].scalar(), kLong);
+      known_.set(result.tensor(), inputs[0]);
     } else if (ir::Builtin builtin = ir::find_builtin(node.kind())) {
-      result = builtin(inputs);
+      bool data = node.is("aten::tensor") || node.is("aten::as_tensor");
+      result = data ? constant_tensor(builtin, inputs) : builtin(inputs);
+      if (node.is("prim::NumToTensor") && inputs[0].is_number()) known_.set(result.tensor(), inputs[0]);
     } else {
       failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
     }
+  }
+
+  // torch.tensor([1, 2]): data that the program brings along, unless it is computed from tensors or open sizes.
+  tern::Value constant_tensor(ir::Builtin builtin, const std::vector<tern::Value>& inputs) {
+    bool numbers = !any_symbolic(inputs) && tree_of_numbers(inputs[0]);
+    if (!numbers) return builtin(inputs);
+    Tensor real;
+    {
+      Exclude for_real(rung_record | rung_autograd | rung_functional | rung_core | rung_fake);
+      real = builtin(inputs).tensor();
+    }
+    tern::Value outer = options_.functional ? tern::Value(functional_.wrap(real)) : tern::Value(real);
+    known_.set_constant(outer.tensor(), real);
+    return outer;
+  }
+  static bool tree_of_numbers(const tern::Value& v) {
+    if (v.is_number()) return !(v.is_int() && v.sym().is_symbolic());
+    if (!v.is_list() && !v.is_tuple()) return false;
+    for (const tern::Value& item : v.items())
+      if (!tree_of_numbers(item)) return false;
+    return true;
   }
 
   static bool any_symbolic(const std::vector<tern::Value>& inputs) {
@@ -493,6 +535,7 @@ class Retracer {
   Functional functional_;
   std::unordered_map<const ir::Value*, tern::Value> values_;
   std::unordered_map<const TensorBody*, Tensor> constants_;
+  KnownTensors known_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/op_flags.h"
 #include "tern/dispatch/pointwise.h"
 
 namespace tern {
@@ -145,17 +146,23 @@ void rule(const Op& op, const Arg* args, Shapes& shapes) {
   }
 }
 
+[[noreturn]] void fail_overlap() {
+  fail(
+      "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+      "location. Please clone() the tensor before performing the operation.");
+}
+bool overlaps_itself(const Tensor& t) {
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (t.strides()[d].is_int() && t.strides()[d].as_int() == 0 && t.sizes()[d] > 1) return true;
+  return false;
+}
+
 void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   const Tensor& self = args[0].tensor();
   std::string name = op.schema().name.str();
   if (!self.defined()) failf("{}: the tensor is undefined", name);
-  for (int64_t d = 0; d < self.dim(); ++d)
-    if (self.strides()[d].is_int() && self.strides()[d].as_int() == 0 && self.sizes()[d] > 1)
-      fail(
-          "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-          "location. "
-          "Please clone() the tensor before performing the operation.");
+  if (overlaps_itself(self)) fail_overlap();
   Shapes shapes;
   rule(base, args, shapes);
   if (!same_sizes(shapes[0].sizes, self.sizes()))
@@ -178,8 +185,28 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   results[0] = Value(self);
 }
 
+// An operator that makes its own results (a body, a size that depends on data): they are copied into out=.
+void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
+  const Op& base = *op.functional;
+  std::vector<Value> made(base.results);
+  call(base, args, made.data());
+  for (int i = 0; i < base.results; ++i) {
+    const Tensor &from = made[i].tensor(), &out = args[base.arity + i].tensor();
+    if (!out.defined()) failf("{}: out= is undefined", op.qualified());
+    if (!can_cast(from.dtype(), out.dtype()))
+      failf("result type {} can't be cast to the desired output type {}", script_name(from.dtype()),
+            script_name(out.dtype()));
+    if (!same_sizes(from.sizes(), out.sizes())) resize_output(out, from.sizes());
+    if (overlaps_itself(out)) fail_overlap();
+    if (!fake) copy_elements(from, out);
+    if (!fake || out.is_fake()) ++out.storage()->version;
+    results[i] = Value(out);
+  }
+}
+
 void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
+  if (!base.kernel && !base.is(op_pointwise)) return run_into(op, args, results, fake);
   Shapes shapes;
   rule(base, args, shapes);
   std::vector<Tensor> fresh;
@@ -196,6 +223,7 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
       failf("result type {} can't be cast to the desired output type {}", script_name(shapes[i].dtype),
             script_name(out.dtype()));
     if (!same_sizes(shapes[i].sizes, out.sizes())) resize_output(out, shapes[i].sizes);
+    if (overlaps_itself(out)) fail_overlap();
     if (base.is(op_pointwise)) {
       if (!fake) pointwise_into(base, args, out);
     } else {
@@ -217,7 +245,8 @@ void run_kernel(const Op& op, const Arg* args, Value* results) {
   bool fake = any_fake(op, args);
   if (op.functional)
     return op.is(op_inplace) ? run_inplace(op, args, results, fake) : run_out(op, args, results, fake);
-  if (fake && op.is(op_inplace)) {  // written by hand (copy_, fill_): no data to change
+  if (fake && op.is(op_inplace) &&
+      !op.is(op_geometry)) {  // written by hand (copy_, fill_): no data to change
     const Tensor& self = args[0].tensor();
     if (self.is_fake()) ++self.storage()->version;
     results[0] = Value(self);

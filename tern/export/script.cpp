@@ -1,8 +1,12 @@
 #include "tern/export/script.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "tern/base/format.h"
+#include "tern/capture/retrace.h"
+#include "tern/export/export.h"
+#include "tern/script/signature.h"
 
 namespace tern {
 namespace {
@@ -53,8 +57,8 @@ Value flatten_outputs(const ir::Operand& o, std::vector<ir::In>& leaves) {
 
 }  // namespace
 
-ExportedProgram from_script(const jit::ScriptModule& module) {
-  std::unique_ptr<ir::Graph> graph = module.inlined_graph("forward");
+ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method) {
+  std::unique_ptr<ir::Graph> graph = module.inlined_graph(method);
   auto data = std::make_shared<ExportedProgram::Data>();
   std::unordered_map<std::string, bool> is_parameter;
   for (const auto& [name, t] : module.named_parameters()) is_parameter[name] = true;
@@ -130,12 +134,184 @@ ExportedProgram from_script(const jit::ScriptModule& module) {
   return ExportedProgram(data);
 }
 
+ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<Value>& examples,
+                            std::string_view method, std::shared_ptr<ShapeEnv> shapes) {
+  ExportedProgram program = from_script(module, method);
+  ExportedProgram::Data& data = program.mutable_data();
+  if (shapes) data.graph->shapes = std::move(shapes);
+  if (!data.graph->shapes) data.graph->shapes = std::make_shared<ShapeEnv>();
+  size_t next = 0;
+  for (size_t i = 0; i < data.signature.inputs.size(); ++i) {
+    InputSpec& spec = data.signature.inputs[i];
+    if (spec.kind != InputKind::user_input) continue;
+    if (next == examples.size())
+      failf(ErrorKind::value, "{} takes more inputs than the {} examples given: '{}' is missing", method,
+            examples.size(), spec.name);
+    const Value& example = examples[next++];
+    ir::Value& input = *data.graph->inputs()[i];
+    if (example.is_list() || example.is_tuple() || example.is_dict() || example.is_object())
+      failf(ErrorKind::not_supported,
+            "the input '{}' is a {}: a program from a script takes tensors and numbers; write a script whose "
+            "forward does",
+            spec.name, example.kind_name());
+    if (example.is_tensor())
+      input.set_type(ir::Type::tensor_like(example.tensor()));
+    else
+      spec.constant = example;
+  }
+  if (next != examples.size())
+    failf(ErrorKind::value, "{} takes {} inputs, but {} examples were given", method, next, examples.size());
+  data.example_args = Value::tuple(examples);
+  data.example_kwargs = Value::dict();
+  ShapeEnv& env = *data.graph->shapes;
+  size_t symbols = env.symbol_count();
+  ExportedProgram lowered = lower(program, capture::is_composite, Dialect::aten);
+  // A size that was to stay open and did not: the program would be wrong for others.
+  for (uint32_t i = 0; i < symbols; ++i) {
+    const ShapeEnv::SymbolInfo& s = env.symbol(i);
+    SymInt value = env.simplify(*env.find_symbol(s.name));
+    if (std::optional<int64_t> fixed = value.maybe_int())
+      failf(ErrorKind::value,
+            "the size '{}' cannot stay open: the script was made for {}. Give the number in its place",
+            s.name, *fixed);
+  }
+  lift_constants(lowered.mutable_data());
+  verify(lowered);
+  return lowered;
+}
+
+namespace {
+
+void lift(ExportedProgram::Data& data, ir::Block& block,
+          std::unordered_map<const TensorBody*, ir::Value*>& done) {
+  for (ir::Node& n : block) {
+    for (size_t i = 0; i < n.inputs().size(); ++i) {
+      if (!n.input(i).is_constant() || !n.input(i).constant().is_tensor()) continue;
+      Tensor t = n.input(i).constant().tensor();
+      if (auto it = done.find(t.body()); it != done.end()) {
+        n.set_input(i, *it->second);
+        continue;
+      }
+      size_t at = 0;  // after the state, in front of the user's inputs
+      while (at < data.signature.inputs.size() && data.signature.inputs[at].kind != InputKind::user_input)
+        ++at;
+      std::string name = fmt::format("c_constant_{}", data.constants.size());
+      ir::Value& in = data.graph->top().insert_param(at, ir::Type::tensor_like(t), name);
+      n.set_input(i, in);
+      done[t.body()] = &in;
+      data.signature.inputs.insert(
+          data.signature.inputs.begin() + static_cast<std::ptrdiff_t>(at),
+          {.kind = InputKind::constant_tensor, .name = in.name(), .target = in.name().substr(2)});
+      data.constants.emplace_back(in.name().substr(2), t);
+    }
+    for (ir::Block* b : n.blocks()) lift(data, *b, done);
+  }
+}
+
+}  // namespace
+
+void lift_constants(ExportedProgram::Data& data) {
+  std::unordered_map<const TensorBody*, ir::Value*> done;
+  lift(data, data.graph->top(), done);
+}
+
+namespace {
+
+// Whether a value is memory of one of these inputs: the input itself or a view of it.
+bool shares_memory(const ir::In& in, const std::vector<ir::Value*>& targets) {
+  const ir::Value* v = in.is_value() ? in.value() : nullptr;
+  while (v) {
+    if (std::find(targets.begin(), targets.end(), v) != targets.end()) return true;
+    const ir::Node* n = v->node();
+    bool view = n && n->op() && n->op()->is(op_view) && n->inputs().size() && n->input(0).is_value();
+    v = view ? &n->input(0).value() : nullptr;
+  }
+  return false;
+}
+
+// New values of buffers and inputs are copied into them at the end; what is left are the user's outputs.
+void write_back(ir::Graph& graph, const GraphSignature& signature) {
+  std::vector<ir::In> results, values;
+  std::vector<ir::Value*> targets;
+  for (size_t i = 0; i < signature.outputs.size(); ++i) {
+    const OutputSpec& out = signature.outputs[i];
+    if (out.kind == OutputKind::user_output) {
+      results.push_back(ir::In(graph.outputs()[i]));
+      continue;
+    }
+    bool to_input = out.kind == OutputKind::user_input_mutation;
+    if (!to_input && out.kind != OutputKind::buffer_mutation && out.kind != OutputKind::parameter_mutation)
+      failf(ErrorKind::not_supported, "a program with an output of kind {} cannot be saved as TorchScript",
+            name_of(out.kind));
+    ir::Value* target = nullptr;
+    for (size_t k = 0; k < signature.inputs.size() && !target; ++k) {
+      const InputSpec& in = signature.inputs[k];
+      bool user = in.kind == InputKind::user_input;
+      if (to_input ? user && in.name == out.target : !user && in.target == out.target)
+        target = graph.inputs()[k];
+    }
+    if (!target) failf(ErrorKind::value, "the program writes to '{}', which it does not have", out.target);
+    targets.push_back(target);
+    values.push_back(ir::In(graph.outputs()[i]));
+  }
+  if (targets.empty()) return;
+  graph.insert_at_end(graph.top());
+  // What still shows memory that is written now is copied first.
+  for (std::vector<ir::In>* list : {&results, &values})
+    for (ir::In& v : *list)
+      if (shares_memory(v, targets)) {
+        ir::In inputs[] = {v};
+        v = ir::In(graph.call("aten::clone", inputs, v.value()->type()).output());
+      }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    ir::In inputs[] = {ir::In(*targets[i]), values[i]};
+    graph.call("aten::copy_", inputs, targets[i]->type());
+  }
+  graph.top().return_node().remove_all_inputs();
+  for (const ir::In& r : results) graph.add_output(r);
+}
+
+const ir::Type* type_of(const ir::In& in) {
+  return in.is_value() ? script::plain(in.value()->type()) : script::plain(ir::Type::of(in.constant()));
+}
+
+// The outputs put together as the module gave them. TorchScript's lists and dicts hold one type: others
+// become tuples.
+ir::In build_result(ir::Graph& graph, const tree::Spec& spec, Span<const ir::In> leaves, size_t& next) {
+  if (spec.is_leaf()) return leaves[next++];
+  std::vector<ir::In> items;
+  std::vector<const ir::Type*> types;
+  bool same = true;
+  for (const tree::Spec& child : spec.children()) {
+    items.push_back(build_result(graph, child, leaves, next));
+    types.push_back(type_of(items.back()));
+    same &= types.back() == types.front();
+  }
+  const Value& keys = spec.context();
+  bool dict = spec.type() == "builtins.dict" && keys.is_list() && keys.items().size() == items.size() &&
+              same && !items.empty();
+  for (size_t i = 0; dict && i < items.size(); ++i) dict = keys.items()[i].is_string();
+  if (dict) {
+    std::vector<ir::In> pairs;
+    for (size_t i = 0; i < items.size(); ++i) {
+      pairs.push_back(ir::In(keys.items()[i]));
+      pairs.push_back(items[i]);
+    }
+    const ir::Type* type[] = {ir::Type::dict(ir::Type::string(), types[0])};
+    return ir::In(graph.make("prim::DictConstruct", pairs, type).output());
+  }
+  if (spec.type() == "builtins.list" && same && !items.empty()) {
+    const ir::Type* type[] = {ir::Type::list(types[0])};
+    return ir::In(graph.make("prim::ListConstruct", items, type).output());
+  }
+  const ir::Type* type[] = {ir::Type::tuple(types)};
+  return ir::In(graph.make("prim::TupleConstruct", items, type).output());
+}
+
+}  // namespace
+
 jit::ScriptModule to_script(const ExportedProgram& program) {
   const ExportedProgram::Data& data = program.data();
-  for (const OutputSpec& o : data.signature.outputs)
-    if (o.kind != OutputKind::user_output)
-      failf(ErrorKind::not_supported,
-            "a program that writes to '{}' cannot be saved as TorchScript yet; use .pt2", o.target);
   std::vector<jit::StateInput> state;
   for (size_t i = 0; i < data.signature.inputs.size(); ++i) {
     const InputSpec& in = data.signature.inputs[i];
@@ -144,18 +320,21 @@ jit::ScriptModule to_script(const ExportedProgram& program) {
                      in.kind == InputKind::parameter ? script::Role::parameter : script::Role::buffer});
   }
   std::unique_ptr<ir::Graph> graph = data.graph->clone();
-  // One value out: several outputs are a tuple, as the module gave them.
+  write_back(*graph, data.signature);
   if (graph->outputs().size() != 1 || !data.out_spec.is_leaf()) {
-    std::vector<ir::In> items;
-    std::vector<const ir::Type*> types;
-    for (const ir::Operand& o : graph->outputs()) {
-      items.push_back(ir::In(o));
-      types.push_back(o.type());
-    }
+    std::vector<ir::In> leaves;
+    for (const ir::Operand& o : graph->outputs()) leaves.push_back(ir::In(o));
     graph->top().return_node().remove_all_inputs();
     graph->insert_at_end(graph->top());
-    const ir::Type* type[] = {ir::Type::tuple(types)};
-    graph->add_output(graph->make("prim::TupleConstruct", items, type).output());
+    size_t next = 0;
+    ir::In result;
+    if (data.out_spec.leaf_count() == leaves.size() && !data.out_spec.is_leaf()) {
+      result = build_result(*graph, data.out_spec, leaves, next);
+    } else {
+      tree::Spec flat("builtins.tuple", {}, std::vector<tree::Spec>(leaves.size()));
+      result = build_result(*graph, flat, leaves, next);
+    }
+    graph->add_output(result);
   }
   std::string name = data.root_type.empty() ? "Program" : data.root_type;
   return jit::make_module(name, *graph, state);

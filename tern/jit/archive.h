@@ -1,5 +1,6 @@
 // .pt files: TorchScript archives, read and written, and the checkpoints of torch.save, read. Nothing in a
-// file is executed; classes other than the ones the formats need are refused by name.
+// file is executed while it is read but a script's own __setstate__; classes other than the ones the formats
+// need are refused by name, or kept as names in checkpoints.
 #pragma once
 #include <map>
 
@@ -8,25 +9,38 @@
 
 namespace tern::jit {
 
+// What an archive says about itself.
+struct ArchiveFacts {
+  int version = 0;  // of the operators it was written with
+  std::vector<std::string> extra_files;
+};
+
 struct LoadOptions {
   // Names of extra files to read; what is found is put in their values.
   std::map<std::string, std::string>* extra_files = nullptr;
-  bool compile_all = true;  // false: methods are compiled when they are first called
+  bool compile_all = true;     // false: methods are compiled when they are first called
+  bool check_weights = false;  // CRC of all weights: reads them all. Up to 64 MiB are always checked
+  ArchiveFacts* facts = nullptr;
 };
 
-// Tensors are mapped from the file, copy on write: loading reads no weights. Throws Error(file) naming the
-// path.
+// Tensors are mapped from the file, copy on write: loading reads no weights beyond 64 MiB. Throws Error(file)
+// naming the path.
 ScriptModule load(const std::string& path, const LoadOptions& options = {});
 ScriptModule load(io::Blob bytes, const std::string& label, const LoadOptions& options = {});
 
 void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name,
           const std::map<std::string, std::string>& extra_files = {});
 
-// What torch.save wrote, old format or zip: dicts, lists, tuples, numbers, strings and tensors. An
-// OrderedDict is a dict.
+// What torch.save wrote, zip, the format before it, or tar: dicts, lists, tuples, numbers, strings and
+// tensors. An OrderedDict is a dict, a whole nn.Module is the dict of its state; objects of other classes are
+// opaque.
 tern::Value load_checkpoint(const std::string& path);
 tern::Value load_checkpoint(io::Blob bytes, const std::string& label);
-// A checkpoint that is a dict of tensors.
-NamedTensors load_state_dict(const std::string& path);
+bool looks_like_checkpoint(const io::Blob& bytes, const std::string& label);
+// The class of an object that was kept as a name only; nullptr for every other value.
+const std::string* opaque_class(const tern::Value& value);
+// A checkpoint that is a dict of tensors, or has one under `key` ("state_dict", "model.ema"): throws with the
+// keys there are.
+NamedTensors load_state_dict(const std::string& path, std::string_view key = {});
 
 }  // namespace tern::jit

@@ -6,6 +6,8 @@
 #include "tern/io/pickle.h"
 #include "tern/io/zip.h"
 #include "tern/jit/archive.h"
+#include "tern/jit/debug_info.h"
+#include "tern/jit/upgraders.h"
 #include "tern/script/compile.h"
 #include "tern/script/signature.h"
 
@@ -27,6 +29,32 @@ struct StorageTable {
     return it->second;
   }
 };
+
+void write_tensor(io::PickleWriter& out, const Tensor& t, const std::string& key, int64_t elements,
+                  bool requires_grad) {
+  out.global("torch._utils", "_rebuild_tensor_v2");
+  out.mark();
+  out.mark();
+  out.string("storage");
+  out.global("torch", std::string(script_name(t.dtype())) + "Storage");
+  out.string(key);
+  out.string("cpu");
+  out.integer(elements);
+  out.tuple();
+  out.persistent_id();
+  out.integer(t.is_fake() ? 0 : t.offset().as_int());
+  for (Span<const SymInt> dims : {t.sizes(), t.strides()}) {
+    out.mark();
+    for (SymInt d : dims) out.integer(d.as_int());
+    out.tuple();
+  }
+  out.boolean(requires_grad);
+  out.global("collections", "OrderedDict");
+  out.empty_tuple();
+  out.reduce();
+  out.tuple();
+  out.reduce();
+}
 
 class Pickler {
  public:
@@ -109,28 +137,9 @@ class Pickler {
     if (t.is_symbolic()) fail("save: a tensor with symbolic sizes cannot be written");
     if (t.is_meta())
       fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
-    out_.global("torch._utils", "_rebuild_tensor_v2");
-    out_.mark();
-    out_.mark();
-    out_.string("storage");
-    out_.global("torch", std::string(script_name(t.dtype())) + "Storage");
-    out_.string(std::to_string(storages_.add(t.storage())));
-    out_.string("cpu");
-    out_.integer(static_cast<int64_t>(t.storage()->bytes) / t.element_size());
-    out_.tuple();
-    out_.persistent_id();
-    out_.integer(t.offset().as_int());
-    for (Span<const SymInt> dims : {t.sizes(), t.strides()}) {
-      out_.mark();
-      for (SymInt d : dims) out_.integer(d.as_int());
-      out_.tuple();
-    }
-    out_.boolean(t.body()->requires_grad || t.requires_grad());
-    out_.global("collections", "OrderedDict");
-    out_.empty_tuple();
-    out_.reduce();
-    out_.tuple();
-    out_.reduce();
+    write_tensor(out_, t, std::to_string(storages_.add(t.storage())),
+                 static_cast<int64_t>(t.storage()->bytes) / t.element_size(),
+                 t.body()->requires_grad || t.requires_grad());
     memo_[t.body()] = out_.put();
   }
 
@@ -259,6 +268,52 @@ class Needed {
   std::set<const Type*> types_;
 };
 
+// {"forward": [inputs]}: types and sizes; the storages are there but empty, as PyTorch keeps them.
+std::string traced_inputs(const ScriptModule& module, const script::Unit& unit, size_t& storages) {
+  io::PickleWriter out;
+  bool any = false;
+  out.global("torch.jit._pickle", "restore_type_tag");
+  out.empty_dict();
+  out.mark();
+  for (const std::string& method : module.methods()) {
+    auto it = unit.traced_inputs.find(module.type_name() + "." + method);
+    if (it == unit.traced_inputs.end()) continue;
+    bool plain = true;
+    for (const tern::Value& v : it->second)
+      plain &= v.is_tensor() || v.is_int() || v.is_float() || v.is_bool();
+    if (!plain) continue;
+    any = true;
+    out.string(method);
+    out.global("torch.jit._pickle", "restore_type_tag");
+    out.empty_list();
+    out.mark();
+    for (const tern::Value& v : it->second) {
+      if (v.is_tensor()) {
+        const Tensor& t = v.tensor();
+        int64_t elements = t.numel().guard_int() ? 1 : 0;
+        for (int64_t d = 0; d < t.dim() && elements; ++d)
+          elements += (t.sizes()[d].guard_int() - 1) * t.strides()[d].guard_int();
+        write_tensor(out, t, std::to_string(storages++), elements, false);
+      } else if (v.is_bool()) {
+        out.boolean(v.to_bool());
+      } else if (v.is_int()) {
+        out.integer(v.to_int());
+      } else {
+        out.real(v.to_double());
+      }
+    }
+    out.append_items();
+    out.string("List[Any]");
+    out.tuple(2);
+    out.reduce();
+  }
+  out.set_items();
+  out.string("Dict[str, List[Any]]");
+  out.tuple(2);
+  out.reduce();
+  return any ? out.finish() : std::string();
+}
+
 }  // namespace
 
 void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_name,
@@ -272,8 +327,14 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
 
   // Code first: it collects the constants.
   script::ConstantTable constants;
-  std::vector<std::pair<std::string, std::string>> code;  // path, text
-  auto file_of = [&](Symbol qualified) -> std::string& {
+  struct File {
+    std::string path, text;
+    std::vector<Mark> marks;
+  };
+  std::vector<File> code;
+  int version = least_written;
+  std::deque<ir::Origin> originals;
+  auto file_of = [&](Symbol qualified) -> File& {
     std::string_view name = qualified.view();
     if (!name.starts_with("__torch__."))
       failf("save: the name {} does not start with __torch__; give it one that does", name);
@@ -281,17 +342,28 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
     for (char& c : path)
       if (c == '.') c = '/';
     path += ".py";
-    for (auto& [p, text] : code)
-      if (p == path) return text;
-    return code.emplace_back(path, "").second;
+    for (File& f : code)
+      if (f.path == path) return f;
+    return code.emplace_back(File{path, {}, {}});
+  };
+  auto put = [&](Symbol name, const std::string& text) {
+    File& file = file_of(name);
+    for (auto [offset, origin] : constants.statements) {
+      // A module that was loaded keeps the places its archive knew.
+      if (origin && unit.original)
+        if (std::optional<ir::Origin> o = unit.original(*origin)) origin = &originals.emplace_back(*o);
+      file.marks.push_back({file.text.size() + offset, origin});
+    }
+    constants.statements.clear();
+    file.text += text;
   };
   for (ClassType* c : needed.classes) {
-    std::string text = script::print_source(*c, constants);
-    file_of(c->name) += text;
+    put(c->name, script::print_source(*c, constants));
+    for (const auto& m : c->methods) version = std::max(version, needed_version(m->graph()));
   }
   for (script::Function* f : needed.functions) {
-    std::string text = script::print_source(*f, constants);
-    file_of(f->qualified()) += text;
+    put(f->qualified(), script::print_source(*f, constants));
+    version = std::max(version, needed_version(f->graph()));
   }
 
   StorageTable data, constant_data;
@@ -309,13 +381,22 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
       zip.add(root + folder + std::to_string(i), io::Bytes(static_cast<const uint8_t*>(s->data), s->bytes));
     }
   };
+  size_t traced_data = 0;
   storages(data, "data/");
   zip.add(root + "data.pkl", data_pickle);
-  for (auto& [path, text] : code) zip.add(root + path, text);
+  for (const File& f : code) {
+    zip.add(root + f.path, f.text);
+    zip.add(root + f.path + ".debug_pkl", write_debug_info(f.marks));
+  }
   storages(constant_data, "constants/");
   zip.add(root + "constants.pkl", constant_pickle);
   for (auto& [name, content] : extra_files) zip.add(root + "extra/" + name, content);
-  zip.add(root + "version", std::string_view("3\n"));
+  if (std::string traced = traced_inputs(module, unit, traced_data); !traced.empty()) {
+    for (size_t i = 0; i < traced_data; ++i)
+      zip.add(root + "traced_inputs/" + std::to_string(i), std::string_view());
+    zip.add(root + "traced_inputs.pkl", traced);
+  }
+  zip.add(root + "version", fmt::format("{}\n", version));
   zip.add(root + "byteorder", std::string_view("little"));
   zip.add(root + ".data/serialization_id",
           fmt::format("{:020d}{:020d}", zip.combined_crc(), zip.members().size()));

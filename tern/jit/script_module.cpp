@@ -1,12 +1,14 @@
 #include "tern/jit/script_module.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <set>
 #include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
+#include "tern/ir/builtins.h"
 #include "tern/ir/verify.h"
 #include "tern/jit/archive.h"
 #include "tern/script/compile.h"
@@ -127,12 +129,90 @@ std::vector<std::string> ScriptModule::methods() const {
   return names;
 }
 
+const std::vector<script::Argument>& ScriptModule::arguments(std::string_view name) const {
+  return method(name).args();
+}
+const Type* ScriptModule::returns(std::string_view name) const { return method(name).returns(); }
+std::string ScriptModule::signature(std::string_view name) const {
+  const script::Function& f = method(name);
+  std::string text = std::string(f.name()) + "(";
+  for (size_t i = 1; i < f.args().size(); ++i) {
+    const script::Argument& a = f.args()[i];
+    text += (i > 1 ? ", " : "") + script::plain(a.type)->str(ir::TypeStyle::annotation) + " " + a.name.str();
+    if (a.default_value) text += "=" + a.default_value->str();
+  }
+  return text + ") -> " + script::plain(f.returns())->str(ir::TypeStyle::annotation);
+}
+std::vector<tern::Value> ScriptModule::traced_inputs(std::string_view name) const {
+  auto it = self().unit->traced_inputs.find(type_name() + "." + std::string(name));
+  return it == self().unit->traced_inputs.end() ? std::vector<tern::Value>() : it->second;
+}
+
+void ScriptModule::set_traced_inputs(std::string_view name, const std::vector<tern::Value>& inputs) const {
+  std::vector<tern::Value> kept;
+  for (const tern::Value& v : inputs) {
+    bool sized = v.is_tensor() && !v.tensor().is_symbolic();
+    if (!sized && !v.is_number()) return;  // files have no room for others
+    kept.push_back(sized ? tern::Value(make_tensor(v.tensor().sizes(), v.tensor().strides(),
+                                                   v.tensor().dtype(), kMeta, true))
+                         : v);
+  }
+  self().unit->traced_inputs[type_name() + "." + std::string(name)] = std::move(kept);
+}
+
+namespace {
+
+void collect_missing(const ir::Block& block, std::set<std::string>& names) {
+  for (const ir::Node& n : block) {
+    std::string_view kind = n.kind().view();
+    if (!n.op() && !kind.starts_with("prim::") && !kind.starts_with("higher_order::") &&
+        kind != "aten::wait" && !ir::find_builtin(n.kind()) &&
+        overloads(Symbol(kind.substr(0, kind.find('.')))).empty())
+      names.insert(n.qualified());
+    for (const ir::Block* b : n.blocks()) collect_missing(*b, names);
+  }
+}
+
+// The error with the place in the user's own source, where an archive's debug information knows it.
+Error with_original_place(const Error& e, const script::Unit& unit) {
+  const std::string& text = e.message();
+  size_t from = text.find("code/__torch__");
+  size_t ending = from == std::string::npos ? from : text.find(".py:", from);
+  if (!unit.original || ending == std::string::npos) return e;
+  ir::Origin place;
+  place.file = text.substr(from, ending + 3 - from);
+  const char *at = text.data() + ending + 4, *stop = text.data() + text.size();
+  auto line = std::from_chars(at, stop, place.line);
+  if (line.ec != std::errc()) return e;
+  if (line.ptr != stop && *line.ptr == ':') std::from_chars(line.ptr + 1, stop, place.column);
+  std::optional<ir::Origin> original = unit.original(place);
+  if (!original) return e;
+  std::string what = original->text.empty() ? original->function.str() : original->text.str();
+  return Error(e.kind(), fmt::format("{}\n  from {}:{}{}", text, original->file.view(), original->line,
+                                     what.empty() ? "" : ": " + what));
+}
+
+}  // namespace
+
+std::vector<std::string> ScriptModule::missing_operators() const {
+  std::set<std::string> names;
+  for (const auto& [path, module] : named_modules())
+    for (const std::string& m : module.methods()) collect_missing(module.graph(m).top(), names);
+  for (const auto& f : self().unit->functions())
+    if (f->compiled()) collect_missing(f->graph().top(), names);
+  return {names.begin(), names.end()};
+}
+
 tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> args,
                                const Keywords& keywords) const {
   script::Function& f = method(name);
   std::vector<tern::Value> all{object_};
   all.insert(all.end(), args.begin(), args.end());
-  return f.call(all, keywords);
+  try {
+    return f.call(all, keywords);
+  } catch (const Error& e) {
+    throw with_original_place(e, *self().unit);
+  }
 }
 
 NamedTensors ScriptModule::named_parameters(bool recurse) const {

@@ -34,6 +34,14 @@ class ScriptModule {
   }
   bool has_method(std::string_view name) const;
   std::vector<std::string> methods() const;
+  const std::vector<script::Argument>& arguments(std::string_view method) const;  // self first
+  const ir::Type* returns(std::string_view method) const;
+  std::string signature(std::string_view method) const;  // "forward(Tensor x, int n=2) -> Tensor"
+  // The inputs it was traced with, as far as files keep them: tensors on the meta device. Empty when unknown.
+  std::vector<tern::Value> traced_inputs(std::string_view method = "forward") const;
+  void set_traced_inputs(std::string_view method, const std::vector<tern::Value>& inputs) const;
+  // Operators that its methods call and Tern does not have; a call of one fails.
+  std::vector<std::string> missing_operators() const;
 
   // What it holds. Dotted names reach into submodules; shared tensors and modules are listed once.
   NamedTensors named_parameters(bool recurse = true) const;

@@ -162,6 +162,7 @@ ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs, c
   forward.graph = std::move(recorded.graph);
   tree->methods.push_back(std::move(forward));
   ScriptModule module = make_module(tree);
+  module.set_traced_inputs("forward", inputs);
   if (options.check_trace) check(module, *kept, what, options, before);
   return module;
 }

@@ -1,6 +1,9 @@
 #include "tern/jit/unpickle.h"
 
+#include <cstring>
+
 #include "tern/base/format.h"
+#include "tern/jit/archive.h"
 
 namespace tern::jit {
 
@@ -31,10 +34,26 @@ tern::Value Unpickler::read(const Pickle& p) {
   auto it = memo_.find(p.id());
   if (it != memo_.end()) return it->second;
   if (++depth_ > 1000) bad("values nested too deeply");
+  if (!busy_.insert(p.id()).second) {
+    if (!opaque_classes) bad("a value that contains itself");
+    --depth_;
+    return Opaque::make("a value that contains itself");
+  }
   tern::Value v = make(p);
+  busy_.erase(p.id());
   --depth_;
   memo_[p.id()] = v;
   return v;
+}
+
+tern::Value Opaque::make(std::string name) {
+  auto* box = new Opaque;
+  box->class_name = std::move(name);
+  return tern::Value::object(box);
+}
+const std::string* opaque_class(const tern::Value& v) {
+  const auto* o = v.is_object() ? dynamic_cast<const Opaque*>(v.box()) : nullptr;
+  return o ? &o->class_name : nullptr;
 }
 
 tern::Value Unpickler::make(const Pickle& p) {
@@ -58,12 +77,22 @@ tern::Value Unpickler::make(const Pickle& p) {
       if (p.module() == "torch")
         if (std::optional<DType> d = parse_dtype(p.name())) return tern::Value(*d);
       if (p.module() == "torch" && p.name() == "strided") return tern::Value(0);
+      if (opaque_classes) return Opaque::make(std::string(p.module()) + "." + std::string(p.name()));
       bad(
           fmt::format("the file refers to {}.{}, which is not allowed: only tensors, containers and numbers "
                       "can be loaded",
                       p.module(), p.name()));
     }
     case PickleKind::persistent:
+      // A tensor by its key, or a class with its source.
+      if (Pickle id = p.persistent_id(); id.is(PickleKind::integer) || id.is(PickleKind::string)) {
+        auto it = tensors_.find(id.is(PickleKind::integer) ? std::to_string(id.as_int())
+                                                           : std::string(id.as_string()));
+        if (it != tensors_.end()) return tern::Value(it->second);
+      } else if (opaque_classes && id.is(PickleKind::tuple) && id.size() > 1) {
+        if (!id[0].is(PickleKind::string)) return read(id[0]);
+        if (id[0].as_string() == "module") return read(id[1]);
+      }
       bad("a storage outside of a tensor: save the tensor instead");
     case PickleKind::object:
       return object(p);
@@ -91,10 +120,112 @@ tern::Value Unpickler::dict(const Pickle& p) {
 
 tern::Value Unpickler::object(const Pickle& p) {
   Pickle callable = p.callable();
-  if (!callable.is(PickleKind::global))
+  // Old files put the source of a class beside its name.
+  if (opaque_classes && callable.is(PickleKind::persistent))
+    if (Pickle id = callable.persistent_id(); id.is(PickleKind::tuple) && id.size() > 1) callable = id[1];
+  if (!callable.is(PickleKind::global)) {
+    if (opaque_classes) return Opaque::make(callable.describe());
     bad(fmt::format("a call of {}, which is not allowed", callable.describe()));
-  std::string_view module = callable.module(), name = callable.name();
-  Pickle args = p.args();
+  }
+  return call(callable.module(), callable.name(), p.args(), p);
+}
+
+namespace {
+
+// The bytes of a string that _codecs.encode makes from text: one character each.
+std::string latin1(std::string_view utf8) {
+  std::string out;
+  for (size_t i = 0; i < utf8.size(); ++i) {
+    auto c = static_cast<unsigned char>(utf8[i]);
+    if (c >= 0xC2 && c <= 0xC3 && i + 1 < utf8.size())
+      out += static_cast<char>((c & 3) << 6 | (static_cast<unsigned char>(utf8[++i]) & 0x3F));
+    else
+      out += static_cast<char>(c);
+  }
+  return out;
+}
+
+// numpy.float64(0.5) and its like: a dtype and the bytes.
+std::optional<tern::Value> numpy_scalar(const Pickle& args) {
+  if (args.size() < 2 || !args[0].is_call("numpy", "dtype") || args[0].args().size() < 1) return std::nullopt;
+  std::string_view type = args[0].args()[0].as_string();
+  std::string bytes = args[1].is(PickleKind::bytes)          ? std::string(io::as_text(args[1].as_bytes()))
+                      : args[1].is_call("_codecs", "encode") ? latin1(args[1].args()[0].as_string())
+                      : args[1].is(PickleKind::string)       ? latin1(args[1].as_string())
+                                                             : "";
+  auto as = [&]<class T>(T x) -> std::optional<tern::Value> {
+    if (bytes.size() != sizeof x) return std::nullopt;
+    std::memcpy(&x, bytes.data(), sizeof x);
+    if constexpr (std::is_floating_point_v<T>)
+      return tern::Value(static_cast<double>(x));
+    else
+      return tern::Value(static_cast<int64_t>(x));
+  };
+  if (type == "f8") return as(double{});
+  if (type == "f4") return as(float{});
+  if (type == "i8") return as(int64_t{});
+  if (type == "i4") return as(int32_t{});
+  if (type == "b1" && bytes.size() == 1) return tern::Value(bytes[0] != 0);
+  return std::nullopt;
+}
+
+// The value of a string key in a dict or an OrderedDict.
+std::optional<Pickle> member(const Pickle& dict, std::string_view key) {
+  if (!dict.is(PickleKind::dict) && !dict.is(PickleKind::object)) return std::nullopt;
+  for (size_t i = 0; i < dict.pair_count(); ++i)
+    if (dict.key(i).is(PickleKind::string) && dict.key(i).as_string() == key) return dict.value(i);
+  return std::nullopt;
+}
+std::optional<Pickle> module_state(const Pickle& p) {
+  if (!p.is(PickleKind::object) || !p.state() || !p.state()->is(PickleKind::dict)) return std::nullopt;
+  if (!member(*p.state(), "_parameters") || !member(*p.state(), "_modules")) return std::nullopt;
+  return p.state();
+}
+
+}  // namespace
+
+// What state_dict() would give: parameters and persistent buffers by their paths.
+void Unpickler::collect_state(const Pickle& module, const std::string& prefix, int depth,
+                              std::vector<std::pair<tern::Value, tern::Value>>& entries) {
+  std::optional<Pickle> state = module_state(module);
+  if (!state || depth > 200) return;
+  std::optional<Pickle> hidden = member(*state, "_non_persistent_buffers_set");
+  auto is_hidden = [&](std::string_view name) {
+    if (!hidden) return false;
+    bool call = hidden->is(PickleKind::object) && hidden->args().size() == 1;
+    Pickle set = call ? hidden->args()[0] : *hidden;
+    if (!set.is(PickleKind::set) && !set.is(PickleKind::list)) return false;
+    for (size_t i = 0; i < set.size(); ++i)
+      if (set[i].is(PickleKind::string) && set[i].as_string() == name) return true;
+    return false;
+  };
+  for (const char* kind : {"_parameters", "_buffers"})
+    if (std::optional<Pickle> tensors = member(*state, kind))
+      for (size_t i = 0; i < tensors->pair_count(); ++i) {
+        std::string_view name = tensors->key(i).as_string();
+        tern::Value v = read(tensors->value(i));
+        if (v.is_tensor() && !(kind[1] == 'b' && is_hidden(name)))
+          entries.emplace_back(tern::Value(prefix + std::string(name)), v);
+      }
+  if (std::optional<Pickle> modules = member(*state, "_modules"))
+    for (size_t i = 0; i < modules->pair_count(); ++i)
+      collect_state(modules->value(i), prefix + std::string(modules->key(i).as_string()) + ".", depth + 1,
+                    entries);
+}
+
+tern::Value Unpickler::opaque(std::string_view module, std::string_view name, const Pickle& p) {
+  if (module_state(p)) {
+    std::vector<std::pair<tern::Value, tern::Value>> entries;
+    collect_state(p, "", 0, entries);
+    return tern::Value::dict(std::move(entries));
+  }
+  // A dict or list of the user's own class is what it holds.
+  if (p.pair_count()) return dict(p);
+  return Opaque::make(std::string(module) + "." + std::string(name));
+}
+
+tern::Value Unpickler::call(std::string_view module, std::string_view name, const Pickle& args,
+                            const Pickle& p) {
   auto need = [&](size_t n) {
     if (args.size() < n)
       bad(fmt::format("{}.{} with {} arguments instead of {}", module, name, args.size(), n));
@@ -126,8 +257,22 @@ tern::Value Unpickler::object(const Pickle& p) {
       return tern::Value(
           make_tensor(dims(args[1]), dims(args[2]), static_cast<DType>(read(args[0]).to_int()), kMeta, true));
     }
-    bad(fmt::format("tensors made by torch._utils.{} (sparse, quantized, ...) are not supported", name));
+    std::string_view kind = name.find("sparse") != std::string_view::npos    ? "sparse tensors"
+                            : name.find("qtensor") != std::string_view::npos ? "quantized tensors"
+                            : name.find("nested") != std::string_view::npos  ? "nested tensors"
+                                                                             : "tensors of this kind";
+    failf(ErrorKind::not_supported,
+          "{}: {} (torch._utils.{}) are not supported: save them as dense tensors (to_dense(), dequantize())",
+          label_, kind, name);
   }
+  if (module == "torch._tensor" && name == "_rebuild_from_type_v2") {
+    // A tensor of a subclass or with attributes: what it is made from.
+    need(3);
+    if (!args[0].is(PickleKind::global)) bad("a tensor made by something other than a function");
+    return call(args[0].module(), args[0].name(), args[2], p);
+  }
+  if (name == "scalar" && (module == "numpy.core.multiarray" || module == "numpy._core.multiarray"))
+    if (std::optional<tern::Value> number = numpy_scalar(args)) return *number;
   if (module == "collections" && name == "OrderedDict") {
     if (args.size() == 1) {
       // OrderedDict([(k, v), ...])
@@ -187,14 +332,21 @@ tern::Value Unpickler::object(const Pickle& p) {
     need(1);
     return tern::Value(args[0].as_string());
   }
-  if (module == "__torch__" || module.starts_with("__torch__."))
+  if (unit_ && (module == "__torch__" || module.starts_with("__torch__.")))
     return instance(p, std::string(module) + "." + std::string(name));
+  if (opaque_classes) return opaque(module, name, p);
   bad(fmt::format("the class {}.{} is not allowed: only tensors, containers and numbers can be loaded",
                   module, name));
 }
 
 tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
-  if (!unit_) bad(fmt::format("an object of {} in a checkpoint", class_name));
+  if (class_name.starts_with("__torch__.torch.classes."))
+    failf(ErrorKind::not_supported,
+          "{}: the module holds an object of torch.classes.{}, a C++ class of PyTorch{}, which Tern does not "
+          "have",
+          label_, class_name.substr(24),
+          class_name.find("quantized") != std::string_view::npos ? " (packed weights of a quantized layer)"
+                                                                 : "");
   script::ClassType* type = unit_->find_class(Symbol(class_name));
   if (!type) bad(fmt::format("the archive has no code for the class {}", class_name));
   if (type->kind == script::ClassKind::named_tuple) {
@@ -206,8 +358,15 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   tern::Value object = script::Object::make(unit_, *type);
   script::Object& o = *script::Object::of(object);
   if (!state) return object;
-  if (!state->is(PickleKind::dict))
-    bad(fmt::format("objects of {} with a __setstate__ of their own are not supported", class_name));
+  if (script::Function* set = type->method("__setstate__")) {
+    unit_->compile(*set);
+    tern::Value v = read(*state);
+    if (set->args().size() == 2) apply_type(v, *set->args()[1].type);
+    tern::Value both[] = {object, v};
+    set->call(both);
+    return object;
+  }
+  if (!state->is(PickleKind::dict)) bad(fmt::format("the state of {} is not a dict", class_name));
   for (size_t i = 0; i < state->pair_count(); ++i) {
     Symbol name(state->key(i).as_string());
     tern::Value v = read(state->value(i));
@@ -267,7 +426,7 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
   uint64_t bytes = static_cast<uint64_t>(count) * static_cast<uint64_t>(element_size(dtype));
   std::string location(id[3].is(PickleKind::string) ? id[3].as_string() : "cpu");
   Storage s;
-  if (location == "meta") {
+  if (location == "meta" || without_data) {
     s = Storage::empty(bytes, kMeta);
   } else {
     io::Blob blob = storages_(key, bytes);
@@ -291,9 +450,20 @@ tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_val
   Storage s = storage(storage_id, dtype);
   if (given) dtype = *given;
   Dims sizes = dims(size), strides = dims(stride);
-  if (sizes.size() != strides.size()) bad("a tensor with sizes and strides of different lengths");
   int64_t offset = offset_value.as_int();
+  Tensor t = tensor_over(s, sizes, strides, offset, dtype);
+  if (requires_grad && (is_floating(dtype) || is_complex(dtype))) t.requires_grad_(true);
+  return tern::Value(t);
+}
+
+Tensor Unpickler::tensor_over(const Storage& s, const Dims& sizes, const Dims& strides, int64_t offset,
+                              DType dtype) {
+  if (sizes.size() != strides.size()) bad("a tensor with sizes and strides of different lengths");
   if (offset < 0) bad("a tensor with a negative offset");
+  for (const Dims* list : {&sizes, &strides})
+    for (SymInt n : *list)
+      if (n.as_int() < 0 || n.as_int() > (int64_t{1} << 48))
+        bad(fmt::format("a tensor with a size or stride of {}", n.as_int()));
   // The last element must be inside the storage.
   unsigned __int128 last = static_cast<unsigned __int128>(offset);
   bool empty = false;
@@ -311,13 +481,13 @@ tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_val
   unsigned __int128 capacity = s->bytes / static_cast<size_t>(element_size(dtype));
   if (!empty && last >= capacity)
     bad(fmt::format("a tensor of size {} reaches beyond its storage of {} bytes", str(sizes), s->bytes));
-  Tensor t;
-  if (s->device.type == DeviceType::meta)
-    t = make_tensor(sizes, strides, dtype, kMeta, true);
-  else
-    t = make_view_of(s, sizes, strides, offset, dtype);
-  if (requires_grad && (is_floating(dtype) || is_complex(dtype))) t.requires_grad_(true);
-  return tern::Value(t);
+  if (s->device.type == DeviceType::meta) return make_tensor(sizes, strides, dtype, kMeta, true);
+  return make_view_of(s, sizes, strides, offset, dtype);
+}
+
+void Unpickler::set_tensor(const std::string& key, const Storage& s, const Dims& sizes, const Dims& strides,
+                           int64_t offset, DType dtype) {
+  tensors_[key] = tensor_over(s, sizes, strides, offset, dtype);
 }
 
 void apply_type(const tern::Value& v, const ir::Type& t) {

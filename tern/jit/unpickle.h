@@ -2,6 +2,7 @@
 // to this room.
 #pragma once
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tern/base/function.h"
 #include "tern/io/pickle.h"
@@ -19,13 +20,26 @@ class Unpickler {
 
   tern::Value read(const io::Pickle& p);
 
+  bool opaque_classes = false;  // what is not known is kept as its name; a whole nn.Module is its state
+  bool without_data = false;    // tensors are on the meta device
+  // For formats that name whole tensors.
+  void set_tensor(const std::string& key, const Storage& s, const Dims& sizes, const Dims& strides,
+                  int64_t offset, DType dtype);
+
  private:
   [[noreturn]] void bad(std::string_view what) const;
   tern::Value make(const io::Pickle& p);
   tern::Value object(const io::Pickle& p);
+  // The call `module.name(*args)` that the pickle asks for.
+  tern::Value call(std::string_view module, std::string_view name, const io::Pickle& args,
+                   const io::Pickle& p);
+  tern::Value opaque(std::string_view module, std::string_view name, const io::Pickle& p);
+  void collect_state(const io::Pickle& module, const std::string& prefix, int depth,
+                     std::vector<std::pair<tern::Value, tern::Value>>& entries);
   tern::Value instance(const io::Pickle& p, std::string_view class_name);
   tern::Value tensor(const io::Pickle& storage, const io::Pickle& offset, const io::Pickle& size,
                      const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype);
+  Tensor tensor_over(const Storage& s, const Dims& sizes, const Dims& strides, int64_t offset, DType dtype);
   tern::Value dict(const io::Pickle& p);
   Storage storage(const io::Pickle& p, DType& dtype);
   Dims dims(const io::Pickle& p);
@@ -35,7 +49,15 @@ class Unpickler {
   std::shared_ptr<script::Unit> unit_;
   std::unordered_map<uint32_t, tern::Value> memo_;
   std::unordered_map<std::string, std::pair<Storage, std::string>> by_key_;  // storage, location
+  std::unordered_map<std::string, Tensor> tensors_;                          // by key
+  std::unordered_set<uint32_t> busy_;                                        // values that are being made
   int depth_ = 0;
+};
+
+// An object of a class that is not known.
+struct Opaque final : Box {
+  std::string class_name;
+  static tern::Value make(std::string name);
 };
 
 // Element types of lists and dicts from what the class says about the attribute.

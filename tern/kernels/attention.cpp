@@ -57,59 +57,63 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
   constexpr int64_t kQueries = 64, kKeys = 256;
   const float inf = std::numeric_limits<float>::infinity();
   const int64_t blocks = (s.queries + kQueries - 1) / kQueries;
-  parallel_for(0, s.batch * s.heads * blocks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> scores(kQueries * kKeys), sums(kQueries), tops(kQueries);
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t b = task / (s.heads * blocks), h = task / blocks % s.heads,
-                    first = task % blocks * kQueries;
-      const int64_t rows = std::min(kQueries, s.queries - first);
-      const float* qb = q + b * s.q_strides[0] + h * s.q_strides[1] + first * s.q_strides[2];
-      const float* kb = k + b * s.k_strides[0] + h * s.k_strides[1];
-      const float* vb = v + b * s.v_strides[0] + h * s.v_strides[1];
-      float* yb = y + b * s.y_strides[0] + h * s.y_strides[1] + first * s.y_strides[2];
-      const int64_t mask_at = b * s.mask_strides[0] + h * s.mask_strides[1];
-      std::fill(sums.begin(), sums.end(), 0.0f);
-      std::fill(tops.begin(), tops.end(), -inf);
-      for (int64_t r = 0; r < rows; ++r) std::fill_n(yb + r * s.y_strides[2], s.value_width, 0.0f);
-      const int64_t keys =
-          s.causal ? std::min(s.keys, first + rows) : s.keys;  // later ones are seen by no row
-      for (int64_t start = 0; start < keys; start += kKeys) {
-        const int64_t n = std::min(kKeys, keys - start);
-        gemm(DType::float32, false, true, rows, n, s.width, static_cast<double>(s.scale), qb, s.q_strides[2],
-             kb + start * s.k_strides[2], s.k_strides[2], 0, scores.data(), kKeys);
-        for (int64_t r = 0; r < rows; ++r) {
-          float* row = scores.data() + r * kKeys;
-          const int64_t at = mask_at + (first + r) * s.mask_strides[2] + start * s.mask_strides[3];
-          if (s.mask)
-            for (int64_t j = 0; j < n; ++j) row[j] += s.mask[at + j * s.mask_strides[3]];
-          if (s.bool_mask)
-            for (int64_t j = 0; j < n; ++j)
-              if (!s.bool_mask[at + j * s.mask_strides[3]]) row[j] = -inf;
-          if (s.causal)
-            for (int64_t j = std::max<int64_t>(0, first + r + 1 - start); j < n; ++j) row[j] = -inf;
-          const float top = std::max(tops[r], HWY_DYNAMIC_DISPATCH(row_max)(row, n));
-          if (top == -inf) {  // nothing seen yet
-            std::fill_n(row, n, 0.0f);
-            continue;
+  const int64_t task_work = std::min(kQueries, s.queries) * s.keys * (s.width + s.value_width);
+  parallel_for(
+      0, s.batch * s.heads * blocks, std::max<int64_t>(1, kGrainProducts / (task_work + 1)),
+      [&](int64_t begin, int64_t end) {
+        std::vector<float> scores(kQueries * kKeys), sums(kQueries), tops(kQueries);
+        for (int64_t task = begin; task < end; ++task) {
+          const int64_t b = task / (s.heads * blocks), h = task / blocks % s.heads,
+                        first = task % blocks * kQueries;
+          const int64_t rows = std::min(kQueries, s.queries - first);
+          const float* qb = q + b * s.q_strides[0] + h * s.q_strides[1] + first * s.q_strides[2];
+          const float* kb = k + b * s.k_strides[0] + h * s.k_strides[1];
+          const float* vb = v + b * s.v_strides[0] + h * s.v_strides[1];
+          float* yb = y + b * s.y_strides[0] + h * s.y_strides[1] + first * s.y_strides[2];
+          const int64_t mask_at = b * s.mask_strides[0] + h * s.mask_strides[1];
+          std::fill(sums.begin(), sums.end(), 0.0f);
+          std::fill(tops.begin(), tops.end(), -inf);
+          for (int64_t r = 0; r < rows; ++r) std::fill_n(yb + r * s.y_strides[2], s.value_width, 0.0f);
+          const int64_t keys =
+              s.causal ? std::min(s.keys, first + rows) : s.keys;  // later ones are seen by no row
+          for (int64_t start = 0; start < keys; start += kKeys) {
+            const int64_t n = std::min(kKeys, keys - start);
+            gemm(DType::float32, false, true, rows, n, s.width, static_cast<double>(s.scale), qb,
+                 s.q_strides[2], kb + start * s.k_strides[2], s.k_strides[2], 0, scores.data(), kKeys);
+            for (int64_t r = 0; r < rows; ++r) {
+              float* row = scores.data() + r * kKeys;
+              const int64_t at = mask_at + (first + r) * s.mask_strides[2] + start * s.mask_strides[3];
+              if (s.mask)
+                for (int64_t j = 0; j < n; ++j) row[j] += s.mask[at + j * s.mask_strides[3]];
+              if (s.bool_mask)
+                for (int64_t j = 0; j < n; ++j)
+                  if (!s.bool_mask[at + j * s.mask_strides[3]]) row[j] = -inf;
+              if (s.causal)
+                for (int64_t j = std::max<int64_t>(0, first + r + 1 - start); j < n; ++j) row[j] = -inf;
+              const float top = std::max(tops[r], HWY_DYNAMIC_DISPATCH(row_max)(row, n));
+              if (top == -inf) {  // nothing seen yet
+                std::fill_n(row, n, 0.0f);
+                continue;
+              }
+              const float keep = tops[r] == -inf ? 0.0f : std::exp(tops[r] - top);
+              sums[r] = sums[r] * keep + HWY_DYNAMIC_DISPATCH(row_exp)(row, top, n);
+              tops[r] = top;
+              float* out = yb + r * s.y_strides[2];
+              if (keep != 1.0f)
+                for (int64_t e = 0; e < s.value_width; ++e) out[e] *= keep;
+            }
+            gemm(DType::float32, false, false, rows, s.value_width, n, 1, scores.data(), kKeys,
+                 vb + start * s.v_strides[2], s.v_strides[2], 1, yb, s.y_strides[2]);
           }
-          const float keep = tops[r] == -inf ? 0.0f : std::exp(tops[r] - top);
-          sums[r] = sums[r] * keep + HWY_DYNAMIC_DISPATCH(row_exp)(row, top, n);
-          tops[r] = top;
-          float* out = yb + r * s.y_strides[2];
-          if (keep != 1.0f)
-            for (int64_t e = 0; e < s.value_width; ++e) out[e] *= keep;
+          for (int64_t r = 0; r < rows; ++r) {
+            float* out = yb + r * s.y_strides[2];
+            const float factor = 1 / sums[r];
+            if (s.logsumexp)
+              s.logsumexp[(b * s.heads + h) * s.queries + first + r] = tops[r] + std::log(sums[r]);
+            for (int64_t e = 0; e < s.value_width; ++e) out[e] *= factor;  // 0 / 0 is NaN, as it should be
+          }
         }
-        gemm(DType::float32, false, false, rows, s.value_width, n, 1, scores.data(), kKeys,
-             vb + start * s.v_strides[2], s.v_strides[2], 1, yb, s.y_strides[2]);
-      }
-      for (int64_t r = 0; r < rows; ++r) {
-        float* out = yb + r * s.y_strides[2];
-        const float factor = 1 / sums[r];
-        if (s.logsumexp) s.logsumexp[(b * s.heads + h) * s.queries + first + r] = tops[r] + std::log(sums[r]);
-        for (int64_t e = 0; e < s.value_width; ++e) out[e] *= factor;  // 0 / 0 is NaN, as it should be
-      }
-    }
-  });
+      });
 }
 
 }  // namespace tern::kernels

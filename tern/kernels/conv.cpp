@@ -5,6 +5,7 @@
 #include <dnnl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -76,6 +77,13 @@ dnnl_stream_t stream() {
   thread_local Owner owner;
   return owner.s;
 }
+
+// oneDNN takes all threads there are, but waking them costs more than they save where the work is small.
+double products(const Geometry& g) {
+  return static_cast<double>(g.batch * g.y_volume() * g.out) *
+         static_cast<double>(g.in / g.groups * g.kernel_volume());
+}
+constexpr double kWorthThreads = 4e6;  // some 70 microseconds of one core
 
 struct Memory {
   dnnl_memory_t m = nullptr;
@@ -231,6 +239,7 @@ std::shared_ptr<const Primitive> cached(const Geometry& g, Direction direction, 
 
 void float_conv(const Geometry& g, Direction direction, const float* x, const float* w, const float* bias,
                 float* y) {
+  const ThreadLimit limit(products(g) < kWorthThreads ? 1 : num_threads());
   const std::shared_ptr<const Primitive> primitive = cached(g, direction, bias != nullptr);
   const Primitive& p = *primitive;
   const dnnl_memory_desc_t x_md = plain_image(g, true, false), w_md = plain_weight(g),
@@ -441,16 +450,92 @@ struct PreparedConv::State {
   std::vector<float> bias;
   dnnl_memory_desc_t bias_md;
   bool add_residual;
-  size_t y_bytes;
+  size_t x_bytes, y_bytes;
+  int threads;
+
+  State(const Geometry& g, const float* weight, const float* bias, dnnl_primitive_attr_t attr, bool residual,
+        bool last, int threads);
+  void run(const float* x, const float* residual, float* y) const;
+  double seconds() const;
 };
 
 PreparedConv::PreparedConv(PreparedConv&&) noexcept = default;
 PreparedConv& PreparedConv::operator=(PreparedConv&&) noexcept = default;
 PreparedConv::~PreparedConv() = default;
 
+namespace {
+
+struct Eltwise {
+  dnnl_alg_kind_t kind;
+  float alpha, beta;
+};
+Eltwise eltwise_of(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return {dnnl_eltwise_relu, 0, 0};
+    case Activation::gelu:
+      return {dnnl_eltwise_gelu_erf, 0, 0};
+    case Activation::gelu_tanh:
+      return {dnnl_eltwise_gelu_tanh, 0, 0};
+    case Activation::silu:
+      return {dnnl_eltwise_swish, 1, 0};
+    case Activation::sigmoid:
+      return {dnnl_eltwise_logistic, 0, 0};
+    case Activation::tanh:
+      return {dnnl_eltwise_tanh, 0, 0};
+    case Activation::hardswish:
+      return {dnnl_eltwise_hardswish, 0, 0};
+    case Activation::relu6:
+      return {dnnl_eltwise_clip, 0, 6};
+  }
+  return {dnnl_alg_kind_undef, 0, 0};
+}
+
+// What is done to the sum before it is stored: + residual, activation.
+struct Attributes {
+  dnnl_primitive_attr_t attr = nullptr;
+  Attributes(Activation activation, bool add_residual) {
+    dnnl_post_ops_t ops;
+    check(dnnl_primitive_attr_create(&attr), "creating attributes");
+    check(dnnl_post_ops_create(&ops), "creating post-ops");
+    if (add_residual) check(dnnl_post_ops_append_sum(ops, 1.0f), "adding a sum");
+    if (activation != Activation::none) {
+      const Eltwise e = eltwise_of(activation);
+      check(dnnl_post_ops_append_eltwise(ops, 1.0f, e.kind, e.alpha, e.beta), "adding an activation");
+    }
+    check(dnnl_primitive_attr_set_post_ops(attr, ops), "setting post-ops");
+    dnnl_post_ops_destroy(ops);
+  }
+  Attributes(const Attributes&) = delete;
+  ~Attributes() { dnnl_primitive_attr_destroy(attr); }
+};
+
+}  // namespace
+
+PreparedConv::State::State(const Geometry& g, const float* w, const float* b, dnnl_primitive_attr_t attr,
+                           bool residual, bool last, int n_threads)
+    : add_residual(residual), threads(n_threads) {
+  const ThreadLimit limit(threads);
+  x_plain = plain_image(g, true, last);
+  y_plain = plain_image(g, false, last);
+  Descs d = any_descs(g);
+  if (last) d.x = x_plain, d.y = y_plain;
+  bias_md = d.bias;
+  if (b) bias.assign(b, b + g.out);
+  make_primitive(primitive, g, Direction::forward, d, b != nullptr, attr);
+  const size_t bytes = dnnl_memory_desc_get_size(&primitive.w);
+  weight_memory = std::make_unique<char[]>(bytes + 64);
+  weight = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(weight_memory.get()) + 63) & ~uintptr_t{63});
+  reorder(plain_weight(g), w, primitive.w, weight);
+  const Counts n = counts(g);
+  x_bytes = static_cast<size_t>(n.x) * sizeof(float);
+  y_bytes = static_cast<size_t>(n.y) * sizeof(float);
+}
+
 PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float* bias, Activation activation,
-                           bool add_residual, Layout layout)
-    : state_(std::make_unique<State>()) {
+                           bool add_residual, Layout layout) {
   if (s.transposed)
     fail(ErrorKind::not_supported,
          "PreparedConv: transposed convolutions are not prepared; use conv_forward");
@@ -459,89 +544,56 @@ PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float*
   if (!n.x || !n.y || !n.w)
     fail(ErrorKind::value, "PreparedConv: the convolution has an empty operand; use conv_forward");
   const bool last = layout == Layout::channels_last;
-  State& st = *state_;
-  st.x_plain = plain_image(g, true, last);
-  st.y_plain = plain_image(g, false, last);
-  Descs d = any_descs(g);
-  if (last) d.x = st.x_plain, d.y = st.y_plain;
-  st.bias_md = d.bias;
-  if (bias) st.bias.assign(bias, bias + g.out);
-  st.add_residual = add_residual;
-  dnnl_primitive_attr_t attr;
-  dnnl_post_ops_t ops;
-  check(dnnl_primitive_attr_create(&attr), "creating attributes");
-  check(dnnl_post_ops_create(&ops), "creating post-ops");
-  if (add_residual) check(dnnl_post_ops_append_sum(ops, 1.0f), "adding a sum");
-  struct {
-    dnnl_alg_kind_t kind;
-    float alpha, beta;
-  } e{dnnl_alg_kind_undef, 0, 0};
-  switch (activation) {
-    case Activation::none:
-      break;
-    case Activation::relu:
-      e = {dnnl_eltwise_relu, 0, 0};
-      break;
-    case Activation::gelu:
-      e = {dnnl_eltwise_gelu_erf, 0, 0};
-      break;
-    case Activation::gelu_tanh:
-      e = {dnnl_eltwise_gelu_tanh, 0, 0};
-      break;
-    case Activation::silu:
-      e = {dnnl_eltwise_swish, 1, 0};
-      break;
-    case Activation::sigmoid:
-      e = {dnnl_eltwise_logistic, 0, 0};
-      break;
-    case Activation::tanh:
-      e = {dnnl_eltwise_tanh, 0, 0};
-      break;
-    case Activation::hardswish:
-      e = {dnnl_eltwise_hardswish, 0, 0};
-      break;
-    case Activation::relu6:
-      e = {dnnl_eltwise_clip, 0, 6};
-      break;
+  const Attributes attributes(activation, add_residual);
+  auto made = [&](int threads) {
+    return std::make_unique<State>(g, weight, bias, attributes.attr, add_residual, last, threads);
+  };
+  const double work = products(g);
+  const bool small = work < kWorthThreads;
+  state_ = made(small ? 1 : num_threads());
+  // In between it depends on the machine and on what else it does: tried out.
+  if (small && num_threads() > 1 && work > kWorthThreads / 16) {
+    auto many = made(num_threads());
+    if (many->seconds() < state_->seconds()) state_ = std::move(many);
   }
-  if (activation != Activation::none)
-    check(dnnl_post_ops_append_eltwise(ops, 1.0f, e.kind, e.alpha, e.beta), "adding an activation");
-  check(dnnl_primitive_attr_set_post_ops(attr, ops), "setting post-ops");
-  make_primitive(st.primitive, g, Direction::forward, d, bias != nullptr, attr);
-  dnnl_post_ops_destroy(ops);
-  dnnl_primitive_attr_destroy(attr);
-  const size_t bytes = dnnl_memory_desc_get_size(&st.primitive.w);
-  st.weight_memory = std::make_unique<char[]>(bytes + 64);
-  st.weight =
-      reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(st.weight_memory.get()) + 63) & ~uintptr_t{63});
-  reorder(plain_weight(g), weight, st.primitive.w, st.weight);
-  st.y_bytes = static_cast<size_t>(n.y) * sizeof(float);
 }
 
-void PreparedConv::run(const float* x, const float* residual, float* y) const {
-  const State& st = *state_;
-  const Primitive& p = st.primitive;
+// The mean of a few runs on zeros, the first not counted.
+double PreparedConv::State::seconds() const {
+  std::vector<float> x(x_bytes / sizeof(float)), y(y_bytes / sizeof(float));
+  run(x.data(), y.data(), y.data());
+  constexpr int kRuns = 5;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kRuns; ++i) run(x.data(), y.data(), y.data());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kRuns;
+}
+
+void PreparedConv::run(const float* x, const float* residual, float* y) const { state_->run(x, residual, y); }
+
+void PreparedConv::State::run(const float* x, const float* residual, float* y) const {
+  const ThreadLimit limit(threads);
+  const Primitive& p = primitive;
   float *px = const_cast<float*>(x), *py = y;
-  if (!dnnl_memory_desc_equal(&st.x_plain, &p.x)) {
+  if (!dnnl_memory_desc_equal(&x_plain, &p.x)) {
     px = workspace(0, dnnl_memory_desc_get_size(&p.x));
-    reorder(st.x_plain, x, p.x, px);
+    reorder(x_plain, x, p.x, px);
   }
-  const bool y_reordered = !dnnl_memory_desc_equal(&st.y_plain, &p.y);
+  const bool y_reordered = !dnnl_memory_desc_equal(&y_plain, &p.y);
   if (y_reordered) py = workspace(2, dnnl_memory_desc_get_size(&p.y));
-  if (st.add_residual) {
+  if (add_residual) {
     if (y_reordered)
-      reorder(st.y_plain, residual, p.y, py);
+      reorder(y_plain, residual, p.y, py);
     else if (residual != y)
-      std::memcpy(y, residual, st.y_bytes);
+      std::memcpy(y, residual, y_bytes);
   }
   {
-    Memory mx(p.x, px), mw(p.w, st.weight), my(p.y, py), mb(st.bias_md, st.bias.data());
+    Memory mx(p.x, px), mw(p.w, weight), my(p.y, py), mb(bias_md, bias.data());
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_SRC, mx.m}, {DNNL_ARG_WEIGHTS, mw.m}, {DNNL_ARG_DST, my.m}, {DNNL_ARG_BIAS, mb.m}};
-    check(dnnl_primitive_execute(p.p, stream(), st.bias.empty() ? 3 : 4, args), "a convolution");
+    check(dnnl_primitive_execute(p.p, stream(), bias.empty() ? 3 : 4, args), "a convolution");
     dnnl_stream_wait(stream());
   }
-  if (y_reordered) reorder(p.y, py, st.y_plain, y);
+  if (y_reordered) reorder(p.y, py, y_plain, y);
 }
 
 }  // namespace tern::kernels

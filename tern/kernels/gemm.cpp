@@ -30,12 +30,13 @@ void float_gemm(const Problem& p, const float* A, const float* B, float* C) {
   if (work <= 8192)
     return gemm_small(p.trans_a, p.trans_b, p.M, p.N, p.K, alpha, A, p.lda, B, p.ldb, beta, C, p.ldc);
   if (p.M <= 2 && !(p.trans_a && p.K > 4096)) {  // bound by reading B once
-    const int64_t grain = std::max<int64_t>(64, 65536 / p.K / 64 * 64);
+    const int64_t grain = std::max<int64_t>(64, kGrainProducts / p.K / 64 * 64);
     return parallel_for(0, p.N, grain, [&](int64_t begin, int64_t end) {
       gemm_small(p.trans_a, p.trans_b, p.M, end - begin, p.K, alpha, A, p.lda,
                  B + begin * (p.trans_b ? p.ldb : 1), p.ldb, beta, C + begin, p.ldc);
     });
   }
+  const ThreadLimit limit(work < 2 * kGrainProducts ? 1 : num_threads());  // oneDNN itself takes all
   const dnnl_status_t status = dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.M, p.N, p.K, alpha,
                                           A, p.lda, B, p.ldb, beta, C, p.ldc);
   if (status != dnnl_success)
@@ -52,16 +53,17 @@ void blas_gemm(const Problem& p, int64_t width, const void* A, const void* B, vo
   if (largest > INT32_MAX) failf("gemm: a matrix dimension of {} is more than this type supports", largest);
   const bool by_rows = p.M >= p.N;
   const int64_t n = by_rows ? p.M : p.N, other = by_rows ? p.N : p.M;
-  parallel_for(0, n, std::max<int64_t>(8, 65536 / (other * p.K + 1)), [&](int64_t begin, int64_t end) {
-    const char* a = static_cast<const char*>(A) + (by_rows ? begin * (p.trans_a ? 1 : p.lda) * width : 0);
-    const char* b = static_cast<const char*>(B) + (by_rows ? 0 : begin * (p.trans_b ? p.ldb : 1) * width);
-    char* c = static_cast<char*>(C) + begin * (by_rows ? p.ldc : 1) * width;
-    const int m = static_cast<int>(by_rows ? end - begin : p.M),
-              cols = static_cast<int>(by_rows ? p.N : end - begin);
-    call(p.trans_a ? CblasTrans : CblasNoTrans, p.trans_b ? CblasTrans : CblasNoTrans, m, cols,
-         static_cast<int>(p.K), a, static_cast<int>(p.lda), b, static_cast<int>(p.ldb), c,
-         static_cast<int>(p.ldc));
-  });
+  parallel_for(
+      0, n, std::max<int64_t>(8, kGrainProducts / 4 / (other * p.K + 1)), [&](int64_t begin, int64_t end) {
+        const char* a = static_cast<const char*>(A) + (by_rows ? begin * (p.trans_a ? 1 : p.lda) * width : 0);
+        const char* b = static_cast<const char*>(B) + (by_rows ? 0 : begin * (p.trans_b ? p.ldb : 1) * width);
+        char* c = static_cast<char*>(C) + begin * (by_rows ? p.ldc : 1) * width;
+        const int m = static_cast<int>(by_rows ? end - begin : p.M),
+                  cols = static_cast<int>(by_rows ? p.N : end - begin);
+        call(p.trans_a ? CblasTrans : CblasNoTrans, p.trans_b ? CblasTrans : CblasNoTrans, m, cols,
+             static_cast<int>(p.K), a, static_cast<int>(p.lda), b, static_cast<int>(p.ldb), c,
+             static_cast<int>(p.ldc));
+      });
 }
 
 // Operands widen to float once; a block of rows of C is computed and rounded at a time.
@@ -208,9 +210,10 @@ void gemm_batched(DType type, bool trans_a, bool trans_b, int64_t batch, int64_t
     for (int64_t i = 0; i < batch; ++i) one(i);
     return;
   }
-  parallel_for(0, batch, std::max<int64_t>(1, 32768 / (M * N * K + 1)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) one(i);
-  });
+  parallel_for(0, batch, std::max<int64_t>(1, kGrainProducts / (M * N * K + 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) one(i);
+               });
 }
 
 }  // namespace tern::kernels

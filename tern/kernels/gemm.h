@@ -9,6 +9,9 @@
 
 namespace tern::kernels {
 
+// So many multiplications are worth waking a thread: some 7 microseconds.
+inline constexpr int64_t kGrainProducts = 400'000;
+
 // op(A) is M x K, op(B) is K x N; a transposed operand is stored the other way round. ld* are row strides in
 // elements. With beta == 0 C is not read. half and bfloat16 accumulate in float and round once; integers
 // wrap. Throws not_supported for bool and float8.

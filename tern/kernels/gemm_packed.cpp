@@ -142,21 +142,22 @@ HWY_ATTR void packed_product(int64_t M, const float* A, int64_t lda, const Packe
   // A task is a block of rows times a group of panels; enough of them for every thread.
   const int64_t groups = blocks >= 2 * num_threads() ? 1 : std::min<int64_t>(panels, 4 * num_threads());
   const int64_t work = kBlockRows * B.K * (B.N / groups + 1);
-  parallel_for(
-      0, blocks * groups, std::max<int64_t>(1, 65536 / (work + 1)), [&](int64_t begin, int64_t end) HWY_ATTR {
-        for (int64_t task = begin; task < end; ++task) {
-          const int64_t row_begin = task / groups * kBlockRows, row_end = std::min(M, row_begin + kBlockRows);
-          const int64_t g = task % groups;
-          for (int64_t p = panels * g / groups; p < panels * (g + 1) / groups; ++p) {
-            Tile t{B.K, lda, ldc, std::min(width, B.N - p * width), &epilogue, 0, p * width};
-            for (t.row = row_begin; t.row < row_end; t.row += kTileRows) {
-              const int64_t rows = std::min<int64_t>(kTileRows, row_end - t.row);
-              const TileFn f = rows == kTileRows ? whole : tile_of(static_cast<int>(rows), sequence);
-              f(t, A + t.row * lda, B.data + p * width * B.K, C + t.row * ldc + t.column);
-            }
-          }
-        }
-      });
+  parallel_for(0, blocks * groups, std::max<int64_t>(1, kGrainProducts / (work + 1)),
+               [&](int64_t begin, int64_t end) HWY_ATTR {
+                 for (int64_t task = begin; task < end; ++task) {
+                   const int64_t row_begin = task / groups * kBlockRows,
+                                 row_end = std::min(M, row_begin + kBlockRows);
+                   const int64_t g = task % groups;
+                   for (int64_t p = panels * g / groups; p < panels * (g + 1) / groups; ++p) {
+                     Tile t{B.K, lda, ldc, std::min(width, B.N - p * width), &epilogue, 0, p * width};
+                     for (t.row = row_begin; t.row < row_end; t.row += kTileRows) {
+                       const int64_t rows = std::min<int64_t>(kTileRows, row_end - t.row);
+                       const TileFn f = rows == kTileRows ? whole : tile_of(static_cast<int>(rows), sequence);
+                       f(t, A + t.row * lda, B.data + p * width * B.K, C + t.row * ldc + t.column);
+                     }
+                   }
+                 }
+               });
 }
 
 }  // namespace tern::kernels::HWY_NAMESPACE

@@ -119,8 +119,8 @@ struct SignBit {
 };
 struct Where {
   using first_is_bool = void;
-  template <class T>
-  T operator()(bool c, T a, T b) const {
+  template <class C, class T>  // C is bool when it runs
+  T operator()(C c, T a, T b) const {
     return c ? a : b;
   }
 };

@@ -208,7 +208,7 @@ struct CopySign {
   }
 };
 struct Heaviside {
-  template <Real T>
+  template <Ordered T>
   T operator()(T a, T b) const {
     return a == T(0) ? b : static_cast<T>(a > T(0));
   }

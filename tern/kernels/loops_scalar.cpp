@@ -550,6 +550,13 @@ struct LogAddExp {
     const T m = a > b || a != a ? a : b;
     return m + std::log1p(std::exp(-std::abs(a - b)));
   }
+  template <Complex T>
+  T operator()(T a, T b) const {
+    if (a.real() < b.real()) std::swap(a, b);
+    if (std::isinf(a.real()) && a.real() == b.real())
+      return a.real() < 0 ? b : std::log(std::exp(a) + std::exp(b));
+    return a + std::log(T(1) + std::exp(b - a));
+  }
 };
 struct LogAddExp2 {
   template <Float T>

@@ -1,4 +1,4 @@
-// A window is a range of positions per dim, found once; planes are then independent.
+// Windows are found once; planes are then independent.
 #include "tern/kernels/pool.h"
 
 #include <algorithm>
@@ -8,73 +8,10 @@
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
 #include "tern/kernels/pointwise.h"
+#include "tern/kernels/pool_windows-inl.h"
 
 namespace tern::kernels {
 namespace {
-
-struct Range {
-  int64_t begin, end, padded;  // positions inside; how many count when padding counts
-};
-
-struct Windows {
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, step[3] = {1, 1, 1};
-  std::vector<Range> ranges[3];
-  int64_t in_volume = 1, out_volume = 1;
-
-  explicit Windows(const PoolShape& s) {
-    if (s.dims < 1 || s.dims > 3)
-      failf(ErrorKind::value, "pooling: expected 1 to 3 spatial dims, got {}", s.dims);
-    for (int d = 0; d < 3; ++d) {
-      if (d >= s.dims) {
-        ranges[d] = {{0, 1, 1}};
-        continue;
-      }
-      in[d] = s.in_size[d], out[d] = s.out_size[d];
-      if (!s.adaptive) {
-        step[d] = s.dilation[d];
-        if (s.stride[d] < 1 || s.dilation[d] < 1 || s.kernel[d] < 1)
-          fail(ErrorKind::value, "pooling: kernel size, stride and dilation must be positive");
-        if (s.padding[d] > s.kernel[d] / 2)
-          fail(ErrorKind::value, "pooling: padding must be at most half of the kernel size");
-      }
-      for (int64_t o = 0; o < out[d]; ++o) {
-        if (s.adaptive) {
-          const int64_t from = o * in[d] / out[d], to = ((o + 1) * in[d] + out[d] - 1) / out[d];
-          ranges[d].push_back({from, to, to - from});
-          continue;
-        }
-        int64_t from = o * s.stride[d] - s.padding[d];
-        const int64_t reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
-        const int64_t padded = std::min(from + reach, in[d] + s.padding[d]) - from;
-        const int64_t to = std::min(from + reach, in[d]);
-        while (from < 0) from += s.dilation[d];
-        ranges[d].push_back({from, to, padded});
-      }
-    }
-    in_volume = in[0] * in[1] * in[2];
-    out_volume = out[0] * out[1] * out[2];
-  }
-
-  // f(output position, ranges of the three dims)
-  template <class F>
-  void each(F f) const {
-    int64_t o = 0;
-    for (const Range& a : ranges[0])
-      for (const Range& b : ranges[1])
-        for (const Range& c : ranges[2]) f(o++, a, b, c);
-  }
-  template <class F>
-  void inside(const Range& a, const Range& b, const Range& c, F f) const {
-    for (int64_t i = a.begin; i < a.end; i += step[0])
-      for (int64_t j = b.begin; j < b.end; j += step[1])
-        for (int64_t k = c.begin; k < c.end; k += step[2]) f((i * in[1] + j) * in[2] + k);
-  }
-  int64_t divisor(const PoolShape& s, const Range& a, const Range& b, const Range& c) const {
-    if (s.divisor_override) return s.divisor_override;
-    if (s.count_include_pad) return a.padded * b.padded * c.padded;
-    return (a.end - a.begin) * (b.end - b.begin) * (c.end - c.begin);
-  }
-};
 
 // Runs f(T* in plane, T* out plane, plane) with planes brought to the compute type and the written one
 // brought home.

@@ -80,12 +80,12 @@ double next_normal(Mt19937& g, double mean, double std) {
   if (g.next_double_normal) {
     const double value = *g.next_double_normal;
     g.next_double_normal.reset();
-    return value * std + mean;
+    return std::fma(value, std, mean);
   }
   const double u1 = unit<double>(g), u2 = unit<double>(g);
   const double radius = std::sqrt(-2.0 * std::log1p(-u2)), theta = 2.0 * std::numbers::pi * u1;
   g.next_double_normal = radius * std::sin(theta);
-  return radius * std::cos(theta) * std + mean;
+  return std::fma(radius * std::cos(theta), std, mean);
 }
 
 // Sixteen uniform numbers become sixteen normal ones: i and i + 8 are a pair.
@@ -177,7 +177,13 @@ void uniform(Mt19937& g, DType type, void* out, int64_t n, double from, double t
   by_float(type, "uniform_", [&]<class T>(T) {
     using C = Compute<T>;
     const C base = static_cast<C>(from), width = static_cast<C>(to) - base;
-    for (int64_t i = 0; i < n; ++i) static_cast<T*>(out)[i] = T(std::fma(unit<C>(g), width, base));
+    for (int64_t i = 0; i < n; ++i) {
+      T& x = static_cast<T*>(out)[i];
+      x = T(std::fma(unit<C>(g), width, base));
+      // Rounding to a narrow type may reach the end, which is not part of the range.
+      if constexpr (narrow<T>)
+        if (C(x) == C(T(static_cast<C>(to)))) x = T(base);
+    }
   });
 }
 

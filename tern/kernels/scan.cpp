@@ -40,6 +40,9 @@ void scan_line(Scan op, const T* x, T* y, int64_t n, int64_t* indices, int64_t i
         } else if (total != total && x[i] != x[i]) {
           at = i;
         }
+      } else if (op == Scan::logsumexp) {
+        const T a = total.real() < x[i].real() ? x[i] : total, b = total.real() < x[i].real() ? total : x[i];
+        total = std::isinf(a.real()) && a.real() == b.real() ? b : a + std::log(T(1) + std::exp(b - a));
       }
     }
     y[i] = total;
@@ -52,8 +55,8 @@ void scan_line(Scan op, const T* x, T* y, int64_t n, int64_t* indices, int64_t i
 void scan(Scan op, int ndim, const int64_t* sizes, int dim, DType in_type, const void* in,
           const int64_t* in_strides, DType out_type, void* out, const int64_t* out_strides,
           int64_t* indices) {
-  if (is_complex(in_type) && op != Scan::sum && op != Scan::prod)
-    fail(ErrorKind::not_supported, "cummax, cummin and logcumsumexp are not defined for complex numbers");
+  if (is_complex(in_type) && op != Scan::sum && op != Scan::prod && op != Scan::logsumexp)
+    fail(ErrorKind::not_supported, "cummax and cummin are not defined for complex numbers");
   const int64_t n = ndim ? sizes[dim] : 1;
   int64_t lines = 1;
   for (int d = 0; d < ndim; ++d)

@@ -1,10 +1,18 @@
 #include "tern/ops/formulas.h"
 
+#include "tern/base/format.h"
 #include "tern/ops.h"
 
 namespace tern {
 
 Tensor times(const Tensor& t, const Scalar& factor) { return factor.equals(1) ? t : t * factor; }
+
+Tensor write_result(const Tensor& self, const Tensor& result) {
+  if (!can_cast(result.dtype(), self.dtype()))
+    failf("result type {} can't be cast to the desired output type {}", script_name(result.dtype()),
+          script_name(self.dtype()));
+  return copy_(self, result);
+}
 
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes) {
   SmallVector<int64_t, 6> dims;

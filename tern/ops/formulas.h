@@ -12,6 +12,8 @@ struct Shape;
 
 inline Scalar conj(const Scalar& s) { return s.is_complex() ? Scalar(std::conj(s.to_complex())) : s; }
 Tensor times(const Tensor& t, const Scalar& factor);  // t itself when the factor is one
+// In place by way of a new value: refuses a result that self's type cannot hold.
+Tensor write_result(const Tensor& self, const Tensor& result);
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
 
@@ -55,6 +57,25 @@ Dims last_sizes(Span<const SymInt> sizes, int64_t n);
 Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t dims);
 Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding,
                        bool reflect);
+// Resizing (upsample/). The sizes asked for by .vec: given, or from factors; exactly one of them.
+Dims resized(const Tensor& input, std::optional<Span<const SymInt>> output_size,
+             std::optional<Span<const double>> factors);
+std::optional<double> factor_at(std::optional<Span<const double>> factors, size_t i);
+Tensor nearest_body(const Tensor& self, Span<const SymInt> output_size,
+                    std::initializer_list<std::optional<double>> factors, bool exact);
+Tensor linear_body(const Tensor& self, Span<const SymInt> output_size, bool align_corners,
+                   std::initializer_list<std::optional<double>> factors);
+Tensor cubic_body(const Tensor& self, Span<const SymInt> output_size, bool align_corners,
+                  std::initializer_list<std::optional<double>> factors);
+// Recurrent cells (rnn/cells.cpp): the fused backward operator, or plain operators where the gradient is to
+// have a history.
+using CellGrads = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+CellGrads lstm_cell_grads(GradContext& context, const Tensor& input_gates, const Tensor& hidden_gates,
+                          const Tensor& cx, const Tensor& input_bias, const Tensor& hidden_bias,
+                          const Tensor& cy, const Tensor& workspace);
+CellGrads gru_cell_grads(const Tensor& grad, const Tensor& input_gates, const Tensor& hidden_gates,
+                         const Tensor& hx, const Tensor& input_bias, const Tensor& hidden_bias,
+                         const Tensor& workspace);
 std::vector<Tensor> cat_backward(const Tensor& grad, Span<const Tensor> tensors, int64_t dim);
 Tensor repeat_backward(const Tensor& grad, Span<const SymInt> repeats, Span<const SymInt> sizes);
 
@@ -90,6 +111,10 @@ Tensor mish_double_backward(const Tensor& grad, const Tensor& grad_output, const
 // Matrix products (linear/matmul.cpp).
 Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
                     const Scalar& alpha);
+Tensor addbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                   const Scalar& alpha);
+Tensor addr_body(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
+                 const Scalar& alpha);
 std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input,
                                                    const Tensor& weight, Span<const bool> mask);
 
@@ -104,10 +129,11 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_grads(const Tensor& grad, const Te
                                                     Span<const SymInt> shape, const Tensor& mean,
                                                     const Tensor& rstd, const Tensor& weight,
                                                     const Tensor& bias, double eps, Span<const bool> mask);
-std::tuple<Tensor, Tensor, Tensor> group_norm_grads(const Tensor& grad, const Tensor& input,
-                                                    const Tensor& mean, const Tensor& rstd,
-                                                    const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
-                                                    int64_t group, double eps, Span<const bool> mask);
+std::tuple<Tensor, Tensor, Tensor> group_norm_grads(GradContext& context, const Tensor& grad,
+                                                    const Tensor& input, const Tensor& mean,
+                                                    const Tensor& rstd, const Tensor& weight, SymInt N,
+                                                    SymInt C, SymInt HxW, int64_t group, double eps,
+                                                    Span<const bool> mask);
 std::tuple<Tensor, Tensor, Tensor> batch_norm_grads(const Tensor& grad, const Tensor& input,
                                                     const Tensor& weight, const Tensor& running_mean,
                                                     const Tensor& running_var, const Tensor& save_mean,

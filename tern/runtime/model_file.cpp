@@ -11,12 +11,22 @@
 namespace tern {
 
 std::string_view name_of(ModelFormat format) {
-  return format == ModelFormat::pt2 ? "pt2" : format == ModelFormat::pt ? "pt" : "onnx";
+  switch (format) {
+    case ModelFormat::pt2:
+      return "pt2";
+    case ModelFormat::pt:
+      return "pt";
+    case ModelFormat::checkpoint:
+      return "checkpoint";
+    default:
+      return "onnx";
+  }
 }
 
 ModelFormat format_of_file(const std::string& path) {
   io::Blob head = io::map_file(path);
   if (head.bytes.size() < 4) failf(ErrorKind::file, "{}: too short to be a model", path);
+  if (jit::looks_like_checkpoint(head, path)) return ModelFormat::checkpoint;
   if (head.bytes[0] != 'P' || head.bytes[1] != 'K') return ModelFormat::onnx;
   return looks_like_pt2(path) ? ModelFormat::pt2 : ModelFormat::pt;
 }
@@ -32,25 +42,6 @@ ModelFormat format_of_name(const std::string& path) {
 namespace {
 
 Value example_tree(size_t leaves) { return Value::tuple(std::vector<Value>(leaves)); }
-
-// Tensors that stand inside the graph become inputs: files keep them beside it.
-void lift_constants(ExportedProgram::Data& data, ir::Block& block) {
-  for (ir::Node& n : block) {
-    for (size_t i = 0; i < n.inputs().size(); ++i) {
-      if (!n.input(i).is_constant() || !n.input(i).constant().is_tensor()) continue;
-      Tensor t = n.input(i).constant().tensor();
-      size_t at = data.state.size() + data.constants.size();
-      std::string name = fmt::format("c_constant_{}", data.constants.size());
-      ir::Value& in = data.graph->top().insert_param(at, ir::Type::tensor_like(t), name);
-      n.set_input(i, in);
-      data.signature.inputs.insert(
-          data.signature.inputs.begin() + static_cast<std::ptrdiff_t>(at),
-          {.kind = InputKind::constant_tensor, .name = in.name(), .target = in.name().substr(2)});
-      data.constants.emplace_back(in.name().substr(2), t);
-    }
-    for (ir::Block* b : n.blocks()) lift_constants(data, *b);
-  }
-}
 
 // An imported graph has the user's inputs first; a program has its state first.
 ExportedProgram program_of(onnx::Imported imported) {
@@ -77,7 +68,7 @@ ExportedProgram program_of(onnx::Imported imported) {
     data->arg_names.push_back(v.name());
   }
   for (const ir::In& out : graph.inline_block(imported.graph->top(), map)) graph.add_output(out);
-  lift_constants(*data, graph.top());
+  lift_constants(*data);
   for (const ir::Operand& o : graph.outputs())
     data->signature.outputs.push_back(
         {.kind = OutputKind::user_output, .name = o.is_value() ? o.value().name() : ""});
@@ -99,6 +90,11 @@ ExportedProgram load_model(const std::string& path) {
       return load_program(path);
     case ModelFormat::pt:
       return from_script(jit::load(path));
+    case ModelFormat::checkpoint:
+      failf(ErrorKind::file,
+            "{}: a checkpoint of torch.save: it holds weights but no program. Load it into a module "
+            "(jit::load_state_dict), or save the model with torch.jit.save or torch.export.save",
+            path);
     default:
       return program_of(onnx::import_model(onnx::load(path)));
   }

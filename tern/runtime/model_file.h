@@ -7,7 +7,12 @@
 
 namespace tern {
 
-enum class ModelFormat : uint8_t { pt2, pt, onnx };
+enum class ModelFormat : uint8_t {
+  pt2,
+  pt,
+  onnx,
+  checkpoint,  // of torch.save: weights without a program
+};
 std::string_view name_of(ModelFormat format);  // "pt2"
 
 // By content: an archive's members, else ONNX. Throws Error(file) when it is none of them.
@@ -15,6 +20,7 @@ ModelFormat format_of_file(const std::string& path);
 // By the ending of a name that is going to be written; throws Error(value) for others.
 ModelFormat format_of_name(const std::string& path);
 
+// Throws for a checkpoint: it has no program.
 ExportedProgram load_model(const std::string& path);
 
 struct SaveModelOptions {

@@ -7,6 +7,10 @@
 #include "tern/ir/graph.h"
 #include "tern/tensor/arg.h"
 
+namespace tern::kernels {
+enum class Activation : uint8_t;
+}
+
 namespace tern::runtime {
 
 // What a graph input is bound to for good. A weight may be packed and folded; a variable may change between
@@ -30,8 +34,9 @@ class Plan {
   Plan(const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs);
   ~Plan();
 
-  // `inputs`: the unbound ones in order; sizes and dtypes are those the plan was made for.
-  std::vector<Value> run(Span<const Value> inputs);
+  // `inputs`: the unbound ones in order; sizes and dtypes are those the plan was made for. `seconds`, when
+  // given, gets the time of each step added.
+  std::vector<Value> run(Span<const Value> inputs, std::vector<double>* seconds = nullptr);
 
   size_t arena_bytes() const { return arena_bytes_; }
   const std::vector<std::unique_ptr<Step>>& steps() const { return steps_; }
@@ -59,12 +64,25 @@ struct NodeView {
   Tensor output;
 };
 std::unique_ptr<Step> make_pointwise_step(const NodeView& view);
-// Linear layers and convolutions with constant weights; `activation` is the operator of a node that is fused
-// behind it (nullptr: none), `residual` a tensor that is added before it.
-std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* activation,
+// Linear layers with constant weights (linear, addmm, mm): y = activation(x·W + bias + residual). `bias` is
+// for a layer that has none; `activation` is a node that is fused behind it (nullptr: none).
+bool can_pack_linear(const NodeView& view);
+std::unique_ptr<Step> make_linear_step(const NodeView& view, const Tensor& bias, const ir::Node* activation,
                                        const Tensor& residual);
+kernels::Activation activation_of(const ir::Node* node);
+bool can_fuse_activation(const ir::Node& node);
+
+// Images, with their channels innermost. (images.cpp) `norm` are the operands of
+// _native_batch_norm_legit_no_training, all constant but the first.
+bool can_prepare_conv(const ir::Node& node, const Tensor& weight);
 std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation,
                                      const Tensor& residual);
-bool can_fuse_activation(const ir::Node& node);
+void fold_batch_norm(const std::vector<Value>& norm, std::vector<Value>& conv_inputs);
+std::unique_ptr<Step> make_affine_step(const std::vector<Value>& norm, const Tensor& x,
+                                       const ir::Node* activation, const Tensor& out);
+std::unique_ptr<Step> make_pool_step(const NodeView& view);  // nullptr: not a pooling this can do
+std::unique_ptr<Step> make_join_step(const std::vector<Tensor>& parts, const Tensor& out);
+std::unique_ptr<Step> make_transpose_step(const Tensor& from,
+                                          const Tensor& to);  // nullptr: not float, not dense
 
 }  // namespace tern::runtime

@@ -59,8 +59,24 @@ class NativeEngine : public Engine {
     }
     if (!last_ || key_ != last_key_) choose(inputs);
     if (!last_) return interpreter_->run(inputs);
-    return last_->run(inputs);
+    return last_->run(inputs, seconds_);
   }
+
+  std::vector<StepTime> profile(Span<const Value> inputs) override {
+    std::vector<double> seconds;
+    seconds_ = &seconds;
+    try {
+      run(inputs);
+    } catch (...) {
+      seconds_ = nullptr;
+      throw;
+    }
+    seconds_ = nullptr;
+    std::vector<StepTime> times;
+    for (size_t i = 0; i < seconds.size(); ++i) times.push_back({last_->steps()[i]->label, seconds[i]});
+    return times;
+  }
+  std::string why_walked() const override { return last_ ? std::string() : reason_; }
 
  private:
   void choose(Span<const Value> inputs) {
@@ -73,9 +89,11 @@ class NativeEngine : public Engine {
         it = plans_.emplace(key_, std::make_unique<runtime::Plan>(*model_.graph, model_.bindings, inputs))
                  .first;
       } catch (const Error& e) {
-        // Control flow and data-dependent sizes are walked, not planned.
-        if (e.kind() != ErrorKind::not_supported) throw;
+        // Control flow and data-dependent sizes are walked, not planned. What is wrong with the inputs is
+        // said by the walk as well, at the node where it happens.
+        if (e.kind() == ErrorKind::internal) throw;
         interpreter_ = std::make_unique<InterpreterEngine>(model_);
+        reason_ = e.message();
         return;
       }
     }
@@ -86,7 +104,9 @@ class NativeEngine : public Engine {
   std::map<std::vector<int64_t>, std::unique_ptr<runtime::Plan>> plans_;
   std::vector<int64_t> key_, last_key_;
   runtime::Plan* last_ = nullptr;
+  std::vector<double>* seconds_ = nullptr;  // while profiling
   std::unique_ptr<InterpreterEngine> interpreter_;
+  std::string reason_;
 };
 
 struct Backends {
@@ -106,6 +126,11 @@ Backends& all_backends() {
 }
 
 }  // namespace
+
+std::vector<StepTime> Engine::profile(Span<const Value> inputs) {
+  run(inputs);
+  return {};
+}
 
 void register_backend(std::string name, Backend backend) {
   Backends& b = all_backends();
@@ -156,6 +181,10 @@ Session::Session(SessionModel model, SessionOptions options) : state_(std::make_
 
 const std::vector<std::string>& Session::input_names() const { return state_->model.input_names; }
 const std::vector<std::string>& Session::output_names() const { return state_->model.output_names; }
+std::string Session::why_walked() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->engine->why_walked();
+}
 const ir::Type* Session::input_type(size_t i) const { return state_->inputs.at(i)->type(); }
 
 namespace {
@@ -194,6 +223,13 @@ std::vector<Value> Session::run(Span<const Value> inputs) const {
   for (size_t i = 0; i < s.model.written.size(); ++i) s.model.written[i].copy_(results[i].tensor());
   results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(s.model.written.size()));
   return results;
+}
+
+std::vector<StepTime> Session::profile(Span<const Value> inputs) const {
+  State& s = *state_;
+  run(inputs);  // checks them, and plans
+  std::lock_guard lock(s.mutex);
+  return s.engine->profile(inputs);
 }
 
 std::vector<Tensor> Session::run(std::initializer_list<Tensor> inputs) const {

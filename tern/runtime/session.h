@@ -29,11 +29,19 @@ struct SessionModel {
   std::vector<Tensor> written;             // the first outputs are new values of these tensors
 };
 
+struct StepTime {
+  std::string step;  // "aten::convolution+relu %conv1"
+  double seconds = 0;
+};
+
 // A backend is a function from a model to something that runs it.
 class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::vector<Value> run(Span<const Value> inputs) = 0;
+  virtual std::string why_walked() const { return {}; }  // see Session
+  // Runs once and says how long each step took, in order; {} where the backend cannot tell.
+  virtual std::vector<StepTime> profile(Span<const Value> inputs);
 };
 using Backend = Function<std::unique_ptr<Engine>(const SessionModel& model, const SessionOptions& options)>;
 // Adds a backend of the user's; throws when the name is taken.
@@ -51,9 +59,14 @@ class Session {
   std::vector<Value> run(Span<const Value> inputs) const;
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) const;
 
+  // Runs once and says how long each step took, in order; {} where the backend cannot tell.
+  std::vector<StepTime> profile(Span<const Value> inputs) const;
+
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
   const ir::Type* input_type(size_t i) const;
+  // Why the last run walked the graph instead of following a plan; empty when it did not.
+  std::string why_walked() const;
 
  private:
   struct State;

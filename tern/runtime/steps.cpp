@@ -1,8 +1,7 @@
-// Steps with prepared state: elementwise loops resolved once, weights packed once, activations fused.
+// Steps with prepared state: elementwise loops resolved once, weights of linear layers packed once.
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/pointwise.h"
-#include "tern/kernels/conv.h"
 #include "tern/kernels/gemm.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/runtime/plan.h"
@@ -40,23 +39,6 @@ struct GeneralLoop : Step {
   void run() override { pointwise_into(*op, bound->args(), out); }
 };
 
-kernels::Activation activation_of(const ir::Node* node) {
-  if (!node) return kernels::Activation::none;
-  std::string_view text = node->op()->text;
-  if (text.starts_with("relu(")) return kernels::Activation::relu;
-  if (text.starts_with("silu(")) return kernels::Activation::silu;
-  if (text.starts_with("sigmoid(")) return kernels::Activation::sigmoid;
-  if (text.starts_with("tanh(")) return kernels::Activation::tanh;
-  if (text.starts_with("hardswish(")) return kernels::Activation::hardswish;
-  if (text.starts_with("gelu(")) {
-    const ir::Operand* how = node->find_input("approximate");
-    bool tanh =
-        how && how->is_constant() && how->constant().is_string() && how->constant().string() == "tanh";
-    return tanh ? kernels::Activation::gelu_tanh : kernels::Activation::gelu;
-  }
-  return kernels::Activation::none;
-}
-
 // y = activation(x·Wᵀ + b) with W packed.
 struct PackedLinear : Step {
   kernels::PackedB weight;
@@ -76,19 +58,33 @@ struct PackedLinear : Step {
   }
 };
 
-struct PackedConv : Step {
-  std::unique_ptr<kernels::PreparedConv> conv;
-  Tensor x, out, residual;
-  void run() override {
-    conv->run(static_cast<const float*>(x.data()),
-              residual.defined() ? static_cast<const float*>(residual.data()) : nullptr,
-              static_cast<float*>(out.data()));
-  }
-};
-
 bool has_data(const Tensor& t) { return t.defined() && t.storage()->data != nullptr; }
 
 }  // namespace
+
+kernels::Activation activation_of(const ir::Node* node) {
+  if (!node) return kernels::Activation::none;
+  std::string_view text = node->op()->text;
+  if (text.starts_with("relu(")) return kernels::Activation::relu;
+  if (text.starts_with("silu(")) return kernels::Activation::silu;
+  if (text.starts_with("sigmoid(")) return kernels::Activation::sigmoid;
+  if (text.starts_with("tanh(")) return kernels::Activation::tanh;
+  if (text.starts_with("hardswish(")) return kernels::Activation::hardswish;
+  if (text.starts_with("gelu(")) {
+    const ir::Operand* how = node->find_input("approximate");
+    bool tanh =
+        how && how->is_constant() && how->constant().is_string() && how->constant().string() == "tanh";
+    return tanh ? kernels::Activation::gelu_tanh : kernels::Activation::gelu;
+  }
+  auto number = [&](const char* name, double wanted) {
+    const ir::Operand* o = node->find_input(name);
+    return o && o->is_constant() && o->constant().is_number() && o->constant().scalar().equals(wanted);
+  };
+  if (text.starts_with("hardtanh(") && number("min_val", 0) && number("max_val", 6))
+    return kernels::Activation::relu6;
+  if (text.starts_with("clamp(") && number("min", 0) && number("max", 6)) return kernels::Activation::relu6;
+  return kernels::Activation::none;
+}
 
 bool can_fuse_activation(const ir::Node& node) {
   if (!node.op() || !node.input(0).is_value()) return false;
@@ -98,13 +94,16 @@ bool can_fuse_activation(const ir::Node& node) {
 std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
   const Op& op = *view.node.op();
   const Tensor& out = view.output;
-  bool dense = out.is_contiguous() && !op.is(op_condition);
+  // Every operand in one order without holes: row-major, or an image with its channels innermost.
+  int64_t span = 1;
+  for (int64_t d = 0; d < out.dim(); ++d) span += (out.int_sizes()[d] - 1) * out.int_strides()[d];
+  bool dense = out.int_numel() > 0 && span == out.int_numel() && !op.is(op_condition);
   std::vector<Tensor> inputs;
   for (const Value& v : view.inputs) {
     if (!v.is_tensor()) continue;
     const Tensor& t = v.tensor();
-    dense &=
-        t.is_contiguous() && t.dim() == out.dim() && t.int_numel() == out.int_numel() && !t->wrapped_number;
+    dense &= t.dim() == out.dim() && t.int_numel() == out.int_numel() && !t->wrapped_number &&
+             (Dims(t.strides()) == Dims(out.strides()) || (t.is_contiguous() && out.is_contiguous()));
     if (!inputs.empty()) dense &= t.dtype() == inputs[0].dtype();
     inputs.push_back(t);
   }
@@ -139,85 +138,76 @@ std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
   return general;
 }
 
-std::unique_ptr<Step> make_linear_step(const NodeView& view, const ir::Node* activation,
-                                       const Tensor& residual) {
-  std::string_view name = view.node.op()->text;
+namespace {
+
+struct LinearParts {
   Tensor x, weight, bias;
   bool transposed = true;  // weight is [out, in]
+  int64_t K = 0, N = 0;
+};
+
+// What linear, addmm and mm have in common; false where the packed product does not fit.
+bool linear_parts(const NodeView& view, LinearParts& p) {
+  std::string_view name = view.node.op()->text;
   if (name.starts_with("linear(")) {
-    x = view.inputs[0].tensor();
-    weight = view.inputs[1].tensor();
-    bias = view.inputs[2].is_none() ? Tensor() : view.inputs[2].tensor();
+    p.x = view.inputs[0].tensor();
+    p.weight = view.inputs[1].tensor();
+    p.bias = view.inputs[2].is_none() ? Tensor() : view.inputs[2].tensor();
   } else if (name.starts_with("addmm(")) {
-    bias = view.inputs[0].tensor();
-    x = view.inputs[1].tensor();
-    weight = view.inputs[2].tensor();
-    transposed = false;
-    if (!view.inputs[3].scalar().equals(1) || !view.inputs[4].scalar().equals(1)) return nullptr;
+    p.bias = view.inputs[0].tensor();
+    p.x = view.inputs[1].tensor();
+    p.weight = view.inputs[2].tensor();
+    p.transposed = false;
+    if (!view.inputs[3].scalar().equals(1) || !view.inputs[4].scalar().equals(1)) return false;
   } else {
-    x = view.inputs[0].tensor();
-    weight = view.inputs[1].tensor();
-    transposed = false;
+    p.x = view.inputs[0].tensor();
+    p.weight = view.inputs[1].tensor();
+    p.transposed = false;
+    // A batched product whose matrices are one and the same.
+    if (p.weight.dim() == 3 && p.weight.int_sizes()[0] > 0 &&
+        (p.weight.int_strides()[0] == 0 || p.weight.int_sizes()[0] == 1))
+      p.weight = p.weight.as_view({p.weight.sizes()[1], p.weight.sizes()[2]},
+                                  {p.weight.strides()[1], p.weight.strides()[2]}, p.weight.offset());
   }
-  if (x.dtype() != kFloat || weight.dtype() != kFloat || weight.dim() != 2 || x.dim() < 1) return nullptr;
-  if (!has_data(weight) || !x.is_contiguous() || !view.output.is_contiguous()) return nullptr;
-  if (bias.defined() && (bias.dim() != 1 || !bias.is_contiguous() || bias.dtype() != kFloat)) return nullptr;
-  if (bias.defined() && bias.int_numel() != view.output.int_sizes()[view.output.dim() - 1]) return nullptr;
+  if (p.x.dtype() != kFloat || p.weight.dtype() != kFloat || p.weight.dim() != 2 || p.x.dim() < 1)
+    return false;
+  if (!has_data(p.weight)) return false;
   // A transposed view of a row-major weight is the row-major weight, transposed.
-  if (!weight.is_contiguous()) {
-    if (weight.int_strides()[0] != 1) return nullptr;
-    weight = weight.as_view({weight.sizes()[1], weight.sizes()[0]}, {weight.strides()[1], SymInt(1)});
-    transposed = !transposed;
+  if (!p.weight.is_contiguous()) {
+    if (p.weight.int_strides()[0] != 1) return false;
+    p.weight =
+        p.weight.as_view({p.weight.sizes()[1], p.weight.sizes()[0]}, {p.weight.strides()[1], SymInt(1)});
+    p.transposed = !p.transposed;
   }
-  int64_t K = transposed ? weight.int_sizes()[1] : weight.int_sizes()[0],
-          N = transposed ? weight.int_sizes()[0] : weight.int_sizes()[1];
-  if (K == 0 || N == 0 || x.int_numel() == 0) return nullptr;
-  auto step = std::make_unique<PackedLinear>();
-  step->weight = kernels::pack_b(transposed, K, N, weight.data_ptr<float>(), weight.int_strides()[0]);
-  step->x = x;
-  step->bias = bias;
-  step->out = view.output;
-  step->residual = residual;
-  step->rows = x.int_numel() / K;
-  step->activation = activation_of(activation);
-  return step;
+  p.K = p.weight.int_sizes()[p.transposed ? 1 : 0];
+  p.N = p.weight.int_sizes()[p.transposed ? 0 : 1];
+  if (p.bias.defined() &&
+      (p.bias.dim() != 1 || !p.bias.is_contiguous() || p.bias.dtype() != kFloat || p.bias.int_numel() != p.N))
+    return false;
+  return p.K != 0 && p.N != 0 && p.x.int_numel() != 0;
 }
 
-std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation,
-                                     const Tensor& residual) {
-  // convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups)
-  const Tensor &x = view.inputs[0].tensor(), &weight = view.inputs[1].tensor();
-  Tensor bias = view.inputs[2].is_none() ? Tensor() : view.inputs[2].tensor();
-  if (x.dtype() != kFloat || !has_data(weight) || !weight.is_contiguous() || !x.is_contiguous() ||
-      !view.output.is_contiguous())
-    return nullptr;
-  if (view.inputs[6].to_bool() || x.int_numel() == 0 || view.output.int_numel() == 0) return nullptr;
-  if (bias.defined() && !has_data(bias)) return nullptr;
-  int dims = static_cast<int>(weight.dim()) - 2;
-  if (dims < 1 || dims > 3 || x.dim() != weight.dim()) return nullptr;
-  kernels::ConvShape s;
-  s.dims = dims;
-  s.batch = x.int_sizes()[0];
-  s.in_channels = x.int_sizes()[1];
-  s.out_channels = weight.int_sizes()[0];
-  s.groups = view.inputs[8].to_int();
-  auto entry = [](const Value& list, int i) {
-    return list.items().size() == 1 ? list.items()[0].to_int() : list.items()[i].to_int();
-  };
-  for (int i = 0; i < dims; ++i) {
-    s.in_size[i] = x.int_sizes()[i + 2];
-    s.kernel[i] = weight.int_sizes()[i + 2];
-    s.stride[i] = entry(view.inputs[3], i);
-    s.padding[i] = entry(view.inputs[4], i);
-    s.dilation[i] = entry(view.inputs[5], i);
-  }
-  auto step = std::make_unique<PackedConv>();
-  step->conv = std::make_unique<kernels::PreparedConv>(
-      s, weight.data_ptr<float>(), bias.defined() ? bias.data_ptr<float>() : nullptr,
-      activation_of(activation), residual.defined(), kernels::PreparedConv::Layout::channels_first);
-  step->x = x;
+}  // namespace
+
+// x may be in any order: it is made row-major before.
+bool can_pack_linear(const NodeView& view) {
+  LinearParts ignored;
+  return linear_parts(view, ignored);
+}
+
+std::unique_ptr<Step> make_linear_step(const NodeView& view, const Tensor& bias, const ir::Node* activation,
+                                       const Tensor& residual) {
+  LinearParts p;
+  linear_parts(view, p);
+  auto step = std::make_unique<PackedLinear>();
+  step->weight =
+      kernels::pack_b(p.transposed, p.K, p.N, p.weight.data_ptr<float>(), p.weight.int_strides()[0]);
+  step->x = p.x;
+  step->bias = p.bias.defined() ? p.bias : bias;
   step->out = view.output;
   step->residual = residual;
+  step->rows = p.x.int_numel() / p.K;
+  step->activation = activation_of(activation);
   return step;
 }
 

@@ -27,6 +27,8 @@ std::shared_ptr<Function> compile_function(std::string_view source, const Compil
 // Constants that are tensors become CONSTANTS.cN; they are collected here.
 struct ConstantTable {
   std::vector<tern::Value> items;
+  // Where statements begin in what print_source() gives, and where they come from.
+  std::vector<std::pair<size_t, const ir::Origin*>> statements;
   size_t add(const tern::Value& value);  // the same tensor is kept once
 };
 // A function or method with all it says about types.

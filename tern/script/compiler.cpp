@@ -332,6 +332,7 @@ void Compiler::compile(Unit& unit, Function& f) {
       }
     }
     prune(graph->top());
+    if (unit.after_compile) unit.after_compile(*graph);
     ir::verify(*graph);
     f.returns_ = returns;
     f.graph_ = std::move(graph);

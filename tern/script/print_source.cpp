@@ -81,7 +81,10 @@ class Printer {
     const Type* type = returns ? returns : returned(graph);
     head += ") -> " + annotation(type) + ":\n";
     ++indent_;
+    size_t first = constants_.statements.size();
     block(graph.top());
+    for (size_t i = first; i < constants_.statements.size(); ++i)
+      constants_.statements[i].first += head.size();
     if (graph.outputs().size() == 1) {
       line("return " + operand(graph.outputs()[0], type));
     } else if (graph.outputs().empty()) {
@@ -293,6 +296,7 @@ class Printer {
       constants_of_[&n.output()] = v ? v : &none;
       return;
     }
+    constants_.statements.emplace_back(out_.size() + static_cast<size_t>(indent_) * 2, n.origin());
     if (kind == "prim::If") return if_node(n);
     if (kind == "prim::Loop") return loop_node(n);
     if (kind == "prim::ListConstruct" || kind == "prim::DictConstruct") {
@@ -604,7 +608,12 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
       s += "  __annotations__[" + quoted(a.name.view()) + "] = " + annotation(a.type) + "\n";
     }
   }
-  for (const auto& m : type.methods) s += print_source(*m, constants);
+  for (const auto& m : type.methods) {
+    size_t first = constants.statements.size();
+    std::string text = print_source(*m, constants);
+    for (size_t i = first; i < constants.statements.size(); ++i) constants.statements[i].first += s.size();
+    s += text;
+  }
   if (type.attributes.empty() && type.methods.empty() && type.kind != ClassKind::module) s += "  pass\n";
   return s;
 }

@@ -147,6 +147,11 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   SourceLoader loader;
   std::vector<tern::Value> constants;  // CONSTANTS.c0, ...
+  // Example inputs by the qualified name of a method: shapes and types, no data.
+  std::unordered_map<std::string, std::vector<tern::Value>> traced_inputs;
+  tern::Function<void(ir::Graph& graph)> after_compile;  // changes what was compiled (jit/upgraders.h)
+  // Where a place in the source comes from, if an archive says so: nullopt if not.
+  tern::Function<std::optional<ir::Origin>(const ir::Origin& place)> original;
   bool known_operators_only =
       false;               // an operator Tern does not know is an error when compiling, not when running
   size_t max_depth = 800;  // of calls at run time

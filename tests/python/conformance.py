@@ -36,8 +36,8 @@ DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
 SAMPLES = 4
 LARGEST = 200_000  # elements: larger samples only cost time
 TOLERANCE = {torch.float32: (2e-5, 2e-5), torch.float64: (1e-9, 1e-9), torch.complex64: (2e-5, 2e-5), torch.complex128: (1e-9, 1e-9)}
-# What has no value to compare.
-SKIPPED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_", "to_sparse"}
+# What has no value to compare (_ctc_loss leaves part of its second result as it finds the memory).
+SKIPPED = {"_ctc_loss", "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_", "to_sparse"}
 DIFFERENT_NAMES = {"true_divide": "div"}
 
 

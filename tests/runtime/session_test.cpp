@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tern/io/file.h"
 #include "tern/tern.h"
 
@@ -50,6 +52,57 @@ TEST(Session, results_belong_to_the_caller) {
   Tensor first = session.run({x})[0], kept = first.clone();
   session.run({randn({2, 3, 6, 6})});
   EXPECT_EQ(difference(first, kept), 0);
+}
+
+TEST(Session, runs_may_come_from_several_threads) {
+  manual_seed(0);
+  Net net;
+  ExportedProgram program = program_of(net);
+  NoGrad no_grad;
+  for (const char* backend : {"native", "interpreter"}) {
+    Session session(program, {.backend = backend});
+    std::vector<Tensor> inputs, wanted;
+    for (int64_t n = 1; n <= 4; ++n) {
+      inputs.push_back(randn({n, 3, 6, 6}));
+      wanted.push_back(nn::call(net, inputs.back()));
+    }
+    std::vector<double> worst(4, -1);
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < worst.size(); ++t)
+      threads.emplace_back([&, t] {
+        // Every thread all sizes, each beginning with another one.
+        for (size_t i = 0; i < 12; ++i) {
+          size_t which = (t + i) % inputs.size();
+          worst[t] = std::max(worst[t], difference(session.run({inputs[which]})[0], wanted[which]));
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (double d : worst) {
+      EXPECT_GE(d, 0) << backend;
+      EXPECT_LT(d, 1e-5) << backend;
+    }
+  }
+}
+
+// Sessions of their own share the weights, the registry and the interned symbols.
+TEST(Session, every_thread_may_have_its_own) {
+  manual_seed(0);
+  Net net;
+  ExportedProgram program = program_of(net);
+  NoGrad no_grad;
+  Tensor x = randn({3, 3, 6, 6}), wanted = nn::call(net, x);
+  std::vector<double> found(3, -1);
+  std::vector<std::thread> threads;
+  for (double& d : found)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 3; ++round)
+        d = std::max(d, difference(Session(program).run({x})[0], wanted));
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (double d : found) {
+    EXPECT_GE(d, 0);
+    EXPECT_LT(d, 1e-5);
+  }
 }
 
 TEST(Session, an_input_of_any_layout_is_taken) {

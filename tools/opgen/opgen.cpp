@@ -10,7 +10,9 @@
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad
 // @same @impure
-// @inplace (derive x_) @noout (derive no out variant) @out(overload) @loop(name) @kernel (besides a body)
+// @inplace (derive x_) @noout (derive no out variant) @out(overload:names) (what ATen calls it and its
+// outputs; written, it also derives one from a body) @loop(name) @kernel (besides a body)
+// @plain(1,2) (results that never have history) @geometry (of an @inplace_only: sizes and strides only)
 // @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none)
 // @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by
 // hand) @inplace_only (the row is itself x_).
@@ -188,11 +190,11 @@ Family read_family(const string& path) {
       size_t flag = line.find(" @");
       Entry e = parse_schema(path, start, trim(line.substr(0, flag)));
       std::istringstream flags(flag == string::npos ? "" : line.substr(flag));
-      static const std::set<string> known = {"pointwise", "float",        "bool",     "real",     "condition",
-                                             "scalars",   "view",         "dynamic",  "core",     "random",
-                                             "composite", "no_grad",      "same",     "impure",   "inplace",
-                                             "noout",     "out",          "loop",     "kernel",   "cpp",
-                                             "params",    "inplace_only", "implicit", "nodefault"};
+      static const std::set<string> known = {
+          "pointwise",    "float",    "bool",      "real",      "condition", "scalars", "view",
+          "dynamic",      "core",     "random",    "composite", "no_grad",   "same",    "impure",
+          "inplace",      "noout",    "out",       "loop",      "kernel",    "cpp",     "params",
+          "inplace_only", "implicit", "nodefault", "plain",     "geometry"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -393,12 +395,25 @@ Entry derive_inplace(const Entry& e) {
 }
 
 string out_overload(const Entry& e) {
-  if (auto it = e.flags.find("out"); it != e.flags.end() && !it->second.empty()) return it->second;
+  if (auto it = e.flags.find("out"); it != e.flags.end())
+    if (string name = it->second.substr(0, it->second.find(':')); !name.empty()) return name;
   return e.overload.empty() ? "out" : e.overload + "_out";
+}
+
+// "out", or "out0" and so on, unless the table names them: @out(values:values,indices).
+vector<string> out_names(const Entry& e) {
+  if (auto it = e.flags.find("out"); it != e.flags.end())
+    if (size_t colon = it->second.find(':'); colon != string::npos)
+      return split(it->second.substr(colon + 1));
+  if (e.returns.size() == 1) return {"out"};
+  vector<string> names;
+  for (size_t i = 0; i < e.returns.size(); ++i) names.push_back("out" + std::to_string(i));
+  return names;
 }
 
 Entry derive_out(const Entry& e) {
   Entry d = e;
+  const vector<string> names = out_names(e);
   d.overload = out_overload(e);
   string head = (e.ns == "aten" ? "" : e.ns + "::") + e.name + "." + d.overload;
   size_t open = e.schema.find('('), arrow = e.schema.rfind("->");
@@ -418,7 +433,7 @@ Entry derive_out(const Entry& e) {
   string returns;
   for (size_t i = 0; i < e.returns.size(); ++i) {
     string set(1, static_cast<char>('a' + i));
-    string name = e.returns.size() == 1 ? "out" : "out" + std::to_string(i);
+    const string& name = names.at(i);
     args += (i ? ", Tensor(" : "Tensor(") + set + "!) " + name;
     returns += (i ? ", Tensor(" : "Tensor(") + set + "!)";
     d.params.push_back({"Tensor", name, "", true, false});
@@ -432,7 +447,8 @@ bool has_kernel(const Entry& e) {
          (e.body.empty() || e.has("kernel") || e.has("pointwise"));
 }
 bool wants_out(const Entry& e) {
-  if (!has_kernel(e) || e.has("noout") || e.returns.empty()) return false;
+  bool derived = has_kernel(e) || (e.has("out") && !e.has("view") && !e.has("inplace_only"));
+  if (!derived || e.has("noout") || e.returns.empty()) return false;
   return std::all_of(e.returns.begin(), e.returns.end(), [](const Param& p) { return p.type == "Tensor"; });
 }
 bool is_composite(const Entry& e) {
@@ -557,7 +573,8 @@ string source(const Family& f, const vector<Family>& families) {
   string table = "ops_" + f.name;
   o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#include \"tern/ops/" << f.name
     << ".args.h\"\n"
-    << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/pointwise.h\"\n"
+    << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/op_flags.h\"\n#include "
+       "\"tern/dispatch/pointwise.h\"\n"
     << family_includes(f, families) << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
@@ -735,7 +752,7 @@ string source(const Family& f, const vector<Family>& families) {
         {"real", "op_real"},           {"condition", "op_condition"}, {"scalars", "op_scalars"},
         {"view", "op_view"},           {"dynamic", "op_dynamic"},     {"core", "op_core"},
         {"random", "op_random"},       {"no_grad", "op_no_grad"},     {"same", "op_same_shape"},
-        {"impure", "op_impure"},       {"implicit", "op_implicit"}};
+        {"impure", "op_impure"},       {"implicit", "op_implicit"},   {"geometry", "op_geometry"}};
     for (auto [flag, constant] : flags) {
       if (row.kind != ' ' && row.kind != 'w' && (string(flag) == "core" || string(flag) == "pointwise"))
         continue;
@@ -746,6 +763,8 @@ string source(const Family& f, const vector<Family>& families) {
       die(f.path, b.line, "an operator without a kernel cannot derive its in-place form");
     if (row.kind == 'i' || row.kind == 'w') o << " | op_inplace";
     if (row.kind == 'o') o << " | op_out";
+    if (b.has("plain") && row.kind == ' ')
+      for (const string& r : split(b.flags.at("plain"))) o << " | op_plain_result(" << trim(r) << ")";
     o << ", .arity = " << e.params.size() << ", .results = " << e.returns.size();
     if (row.kind == ' ' || row.kind == 'w') {
       if (has_kernel(b) && !b.has("pointwise")) {

@@ -1,33 +1,64 @@
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
 #include "commands.h"
 #include "tern/base/format.h"
 #include "tern/ops.h"
+#include "tern/sym/shape_env.h"
 #include "tern/tensor/files.h"
 
 namespace tern::command {
 namespace {
 
-Dims parse_shape(const std::string& text, const std::string& whole) {
+// `type` gives the size of an example where there is one.
+Dims parse_shape(const std::string& text, const std::string& whole, const ir::Type& type, ShapeEnv* symbols) {
   Dims dims;
   size_t at = 0;
   while (at < text.size()) {
     size_t end = text.find('x', at);
     if (end == std::string::npos) end = text.size();
+    std::string part = text.substr(at, end - at);
     int64_t n = -1;
-    auto r = std::from_chars(text.data() + at, text.data() + end, n);
-    if (r.ec != std::errc() || r.ptr != text.data() + end || n < 0)
+    auto r = std::from_chars(part.data(), part.data() + part.size(), n);
+    bool number = r.ec == std::errc() && r.ptr == part.data() + part.size() && n >= 0;
+    bool word = !part.empty() && std::isalpha(static_cast<unsigned char>(part[0]));
+    if (number) {
+      dims.push_back(n);
+    } else if (word && symbols) {
+      std::optional<SymInt> known = symbols->find_symbol(part);
+      bool example = type.is_tensor() && type.has_sizes() && type.sizes().size() > dims.size();
+      int64_t hint = example ? type.sizes()[dims.size()].hint().value_or(4) : 4;
+      dims.push_back(known ? *known
+                           : symbols->create_symbol(std::max<int64_t>(hint, 2), "--shapes " + whole,
+                                                    {.name = part, .display_name = part, .declared = {2}}));
+    } else {
       failf(ErrorKind::usage, "--shapes {}: expected name:1x3x224x224", whole);
-    dims.push_back(n);
+    }
     at = end + 1;
   }
   return dims;
 }
 
+// A number or word on the command line, for an argument that is no tensor.
+std::optional<Value> parse_literal(std::string_view text) {
+  if (text == "True" || text == "true") return Value(true);
+  if (text == "False" || text == "false") return Value(false);
+  if (text == "None") return Value();
+  int64_t n = 0;
+  auto r = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (r.ec == std::errc() && r.ptr == text.data() + text.size()) return Value(n);
+  double d = 0;
+  auto f = std::from_chars(text.data(), text.data() + text.size(), d);
+  if (f.ec == std::errc() && f.ptr == text.data() + text.size()) return Value(d);
+  return std::nullopt;
+}
+
 Tensor random_input(const ir::Type& type, const Dims& sizes) {
-  DType d = type.dtype() == DType::undefined ? kFloat : type.dtype();
+  DType d = !type.is_tensor() || type.dtype() == DType::undefined ? kFloat : type.dtype();
+  for (SymInt n : sizes)
+    if (n.is_symbolic()) return make_tensor(sizes, d, kCPU, true);
   if (is_floating(d)) return randn(sizes).to(d);
   if (d == kBool) return randint(2, sizes).to(kBool);
   if (is_complex(d)) return randn(sizes).to(d);
@@ -36,45 +67,81 @@ Tensor random_input(const ir::Type& type, const Dims& sizes) {
 
 }  // namespace
 
-std::vector<Value> make_inputs(const Session& session, const std::vector<std::string>& files,
-                               const std::vector<std::string>& shapes) {
-  const std::vector<std::string>& names = session.input_names();
+InputList inputs_of(const Session& session) {
+  InputList list{session.input_names(), {}, {}};
+  for (size_t i = 0; i < list.names.size(); ++i) list.types.push_back(session.input_type(i));
+  list.defaults.resize(list.names.size());
+  return list;
+}
+
+InputList inputs_of(const jit::ScriptModule& module, const std::string& method) {
+  InputList list;
+  const std::vector<script::Argument>& args = module.arguments(method);
+  std::vector<Value> traced = module.traced_inputs(method);
+  for (size_t i = 1; i < args.size(); ++i) {
+    list.names.push_back(args[i].name.str());
+    bool example = i - 1 < traced.size() && traced[i - 1].is_tensor() && args[i].type->is_tensor();
+    list.types.push_back(example ? ir::Type::tensor_like(traced[i - 1].tensor()) : args[i].type);
+    list.defaults.push_back(args[i].default_value);
+    if (args[i].type->is(ir::TypeKind::optional) && !list.defaults.back()) list.defaults.back() = Value();
+  }
+  return list;
+}
+
+std::vector<Value> make_inputs(const InputList& list, const std::vector<std::string>& files,
+                               const std::vector<std::string>& shapes, ShapeEnv* symbols) {
+  const std::vector<std::string>& names = list.names;
   std::vector<Value> inputs(names.size());
-  auto place = [&](const std::string& name) -> Value& {
+  std::vector<bool> given(names.size());
+  auto place = [&](const std::string& name) -> size_t {
     auto it = std::find(names.begin(), names.end(), name);
-    if (it != names.end()) return inputs[static_cast<size_t>(it - names.begin())];
+    if (it != names.end()) return static_cast<size_t>(it - names.begin());
     if (name.starts_with("input_")) {
       size_t i = 0;
       auto r = std::from_chars(name.data() + 6, name.data() + name.size(), i);
-      if (r.ec == std::errc() && r.ptr == name.data() + name.size() && i < inputs.size()) return inputs[i];
+      if (r.ec == std::errc() && r.ptr == name.data() + name.size() && i < inputs.size()) return i;
     }
     std::string known;
     for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
     failf(ErrorKind::usage, "the model has no input '{}' (it has {})", name, known.empty() ? "none" : known);
   };
+  auto give = [&](size_t i, Value v) {
+    inputs[i] = std::move(v);
+    given[i] = true;
+  };
   for (const std::string& file : files) {
     size_t eq = file.find('=');
     if (eq != std::string::npos) {
-      Value& slot = place(file.substr(0, eq));  // a wrong name is said before a wrong file
-      slot = load_npy(file.substr(eq + 1));
+      size_t i = place(file.substr(0, eq));  // a wrong name is said before a wrong file
+      std::string text = file.substr(eq + 1);
+      std::optional<Value> literal = list.types[i]->is_tensor() ? std::nullopt : parse_literal(text);
+      if (literal)
+        give(i, *literal);
+      else if (list.types[i]->is(ir::TypeKind::string))
+        give(i, Value(std::string_view(text)));
+      else
+        give(i, load_npy(text));
       continue;
     }
-    for (auto& [name, tensor] : load_tensors(file)) place(name) = tensor;
+    for (auto& [name, tensor] : load_tensors(file)) give(place(name), tensor);
   }
   for (const std::string& shape : shapes) {
     size_t colon = shape.find(':');
     if (colon == std::string::npos) failf(ErrorKind::usage, "--shapes {}: expected name:1x3x224x224", shape);
-    auto it = std::find(names.begin(), names.end(), shape.substr(0, colon));
-    Value& slot = place(shape.substr(0, colon));
-    size_t i = it != names.end() ? static_cast<size_t>(it - names.begin())
-                                 : static_cast<size_t>(&slot - inputs.data());
-    slot = random_input(*session.input_type(i), parse_shape(shape.substr(colon + 1), shape));
+    size_t i = place(shape.substr(0, colon));
+    give(i,
+         random_input(*list.types[i], parse_shape(shape.substr(colon + 1), shape, *list.types[i], symbols)));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].is_none()) continue;
-    const ir::Type& type = *session.input_type(i);
+    if (given[i]) continue;
+    if (list.defaults[i]) {
+      inputs[i] = *list.defaults[i];
+      continue;
+    }
+    const ir::Type& type = *list.types[i];
     if (!type.is_tensor() || !type.has_sizes())
-      failf(ErrorKind::usage, "give the input '{}' with --input or --shapes", names[i]);
+      failf(ErrorKind::usage, "give the input '{}' ({}) with --input or --shapes", names[i],
+            type.str(ir::TypeStyle::annotation));
     Dims sizes;
     for (SymInt s : type.sizes())
       sizes.push_back(s.is_symbolic() || s.as_int() < 0 ? SymInt(s.is_symbolic() ? s.hint().value_or(2) : 2)

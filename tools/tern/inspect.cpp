@@ -4,14 +4,16 @@
 
 #include "commands.h"
 #include "tern/base/format.h"
+#include "tern/io/file.h"
 #include "tern/io/json.h"
+#include "tern/io/zip.h"
 #include "tern/ir/verify.h"
+#include "tern/jit/archive.h"
 #include "tern/onnx/onnx.h"
 #include "tern/runtime/model_file.h"
 #include "tern/tensor/generator.h"
 
 namespace tern::command {
-namespace {
 
 std::string type_text(const ir::Type& type) {
   if (!type.is_tensor()) return type.str();
@@ -19,12 +21,16 @@ std::string type_text(const ir::Type& type) {
   return text + (type.has_sizes() ? str(type.sizes()) : "[?]");
 }
 
+namespace {
+
 void count_operators(const ir::Block& block, std::map<std::string, size_t>& counts) {
   for (const ir::Node& n : block) {
     ++counts[n.qualified()];
     for (ir::Block* b : n.blocks()) count_operators(*b, counts);
   }
 }
+
+}  // namespace
 
 std::string bytes_text(double bytes) {
   const char* unit[] = {"B", "kB", "MB", "GB"};
@@ -36,10 +42,10 @@ std::string bytes_text(double bytes) {
   return k ? fmt::format("{:.1f} {}", bytes, unit[k]) : fmt::format("{:.0f} {}", bytes, unit[k]);
 }
 
-}  // namespace
-
 int run_info(const Info& options) {
   ModelFormat format = format_of_file(options.model);
+  if (format == ModelFormat::pt) return script_info(options);
+  if (format == ModelFormat::checkpoint) return checkpoint_info(options);
   ExportedProgram program = load_model(options.model);
   const ExportedProgram::Data& data = program.data();
   std::map<std::string, size_t> counts;
@@ -127,6 +133,17 @@ int run_check(const Check& options) {
       errors += error;
     }
   }
+  if (format == ModelFormat::pt || format == ModelFormat::checkpoint) {
+    // Every byte of every member is compared with its checksum.
+    io::Blob file = io::map_file(options.model);
+    if (io::ZipReader::looks_like_zip(file.bytes)) io::ZipReader(file, options.model).verify();
+  }
+  if (format == ModelFormat::checkpoint) {
+    jit::load_checkpoint(options.model);
+    std::printf("%s: valid\n", options.model.c_str());
+    return 0;
+  }
+  if (format == ModelFormat::pt) return script_check(options);
   ExportedProgram program = load_model(options.model);
   ir::verify(program.graph());
   verify(program);
@@ -140,6 +157,7 @@ int run_check(const Check& options) {
 
 int run_convert(const Convert& options) {
   format_of_name(options.to);
+  if (format_of_file(options.from) == ModelFormat::pt) return script_convert(options);
   ExportedProgram program = load_model(options.from);
   save_model(program, options.to, {.opset = options.opset});
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
@@ -147,17 +165,23 @@ int run_convert(const Convert& options) {
   manual_seed(0);
   Session before(program, {.backend = "interpreter"}),
       after(load_model(options.to), {.backend = "interpreter"});
-  std::vector<Value> inputs = make_inputs(before, {}, {});
-  std::vector<Value> a = before.run(inputs), b = after.run(inputs);
+  std::vector<Value> inputs = make_inputs(inputs_of(before), options.inputs, options.shapes);
+  return compare_runs(before.run(inputs), after.run(inputs));
+}
+
+int compare_runs(const std::vector<Value>& before, const std::vector<Value>& after) {
+  std::vector<Tensor> a, b;
+  for (const Value& v : before) collect_tensors(v, a);
+  for (const Value& v : after) collect_tensors(v, b);
   if (a.size() != b.size()) {
     std::printf("check: %zu outputs became %zu\n", a.size(), b.size());
     return 3;
   }
   bool close = true;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!a[i].is_tensor()) continue;
-    Difference d = compare(before.output_names()[i], b[i].tensor(), a[i].tensor(), 1e-4, 1e-5);
-    std::printf("check: %s: largest difference %g\n", before.output_names()[i].c_str(), d.largest);
+    std::string name = fmt::format("output_{}", i);
+    Difference d = compare(name, b[i], a[i], 1e-4, 1e-5);
+    std::printf("check: %s: largest difference %g%s\n", name.c_str(), d.largest, d.close ? "" : "  DIFFERS");
     close &= d.close;
   }
   return close ? 0 : 3;

@@ -28,7 +28,8 @@ int main(int argc, char** argv) {
   using namespace tern::command;
   CLI::App app{
       "tern: capture, convert, run and train PyTorch-style models\n"
-      "Models are .pt2 (torch.export), .pt (TorchScript) and .onnx files.\n"};
+      "Models are .pt2 (torch.export), .pt (TorchScript) and .onnx files; `info` and `check` read\n"
+      "checkpoints of torch.save as well.\n"};
   app.footer(exit_codes);
   app.require_subcommand(1);
   app.set_version_flag("--version", "tern 0.1.0");
@@ -38,24 +39,56 @@ int main(int argc, char** argv) {
   CLI::App* sub = app.add_subcommand("info", "what goes in, what comes out, dims, operators, weights");
   sub->add_option("model", info.model, "the file")->required();
   sub->add_flag("--json", info.json, "for programs");
-  sub->footer("Examples:\n  tern info net.pt2\n  tern info net.onnx --json");
+  sub->footer(
+      "Examples:\n  tern info net.pt2\n  tern info net.onnx --json\n  tern info net.pt\n  tern info "
+      "checkpoint.pth");
   sub->callback([&] { result = run_info(info); });
+
+  Code code;
+  sub =
+      app.add_subcommand("code", "the source of a method: TorchScript of .pt, a torch.fx listing of others");
+  sub->add_option("model", code.model, "the file")->required();
+  sub->add_option("method", code.method, "of a .pt")->capture_default_str();
+  sub->add_option("--module", code.module, "a submodule of a .pt: encoder.layers.0");
+  sub->footer(
+      "Examples:\n  tern code net.pt\n  tern code net.pt encode --module encoder.layers.0\n  tern code "
+      "net.pt2");
+  sub->callback([&] { result = run_code(code); });
+
+  GraphText graph;
+  sub = app.add_subcommand("graph", "the graph of a method as text");
+  sub->add_option("model", graph.model, "the file")->required();
+  sub->add_option("method", graph.method, "of a .pt")->capture_default_str();
+  sub->add_option("--module", graph.module, "a submodule of a .pt: encoder.layers.0");
+  sub->add_flag("--inlined", graph.inlined, "with the methods that are called put in place");
+  sub->footer("Examples:\n  tern graph net.pt\n  tern graph net.pt forward --inlined\n  tern graph net.onnx");
+  sub->callback([&] { result = run_graph(graph); });
 
   Convert convert;
   sub = app.add_subcommand("convert", "any format to any other");
   sub->add_option("from", convert.from, "the model")->required();
   sub->add_option("to", convert.to, "the file to write: .pt2, .pt or .onnx")->required();
   sub->add_option("--opset", convert.opset, "of .onnx, 18 to 23");
+  sub->add_option("--shapes", convert.shapes,
+                  "of a .pt's inputs: x:1x3x224x224; a name is a dynamic size: x:Nx3x224x224");
+  sub->add_option("--input", convert.inputs, "examples of a .pt's inputs: FILE.npz, name=FILE.npy, or n=3");
+  sub->add_option("--method", convert.method, "of a .pt")->capture_default_str();
   sub->add_flag("--check", convert.check, "run both on random input and print the largest difference");
-  sub->footer("Examples:\n  tern convert net.pt2 net.onnx --check\n  tern convert net.onnx net.pt2");
+  sub->footer(
+      "Examples:\n  tern convert net.pt2 net.onnx --check\n  tern convert net.onnx net.pt2\n"
+      "  tern convert net.pt net.onnx --shapes x:Nx3x224x224\n"
+      "  tern convert net.pt net.pt2 --input inputs.npz --check\n"
+      "A traced .pt keeps the sizes it was traced with; they are used where --shapes says nothing.");
   sub->callback([&] { result = run_convert(convert); });
 
   Run run;
   sub = app.add_subcommand("run", "run a model on inputs from files or on random ones");
   sub->add_option("model", run.model, "the file")->required();
-  sub->add_option("--input", run.inputs,
-                  "FILE.npz with the inputs' names or input_0, input_1, ...; or name=FILE.npy");
+  sub->add_option(
+      "--input", run.inputs,
+      "FILE.npz with the inputs' names or input_0, input_1, ...; name=FILE.npy; n=3 for a number");
   sub->add_option("--shapes", run.shapes, "random input of that shape: x:1x3x224x224");
+  sub->add_option("--method", run.method, "of a .pt")->capture_default_str();
   sub->add_option("--output", run.output, "where the results go, an .npz");
   sub->add_option("--compare", run.compare, "an .npz with the expected results");
   sub->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
@@ -65,7 +98,8 @@ int main(int argc, char** argv) {
   sub->add_option("--seed", run.seed, "of random input")->capture_default_str();
   sub->footer(
       "Examples:\n  tern run net.onnx --input x=x.npy --output y.npz\n"
-      "  tern run net.pt2 --input inputs.npz --compare outputs.npz --rtol 1e-4");
+      "  tern run net.pt2 --input inputs.npz --compare outputs.npz --rtol 1e-4\n"
+      "  tern run net.pt --method encode --shapes x:1x80x3000 --input n=3");
   sub->callback([&] { result = run_run(run); });
 
   Check check;
@@ -79,10 +113,19 @@ int main(int argc, char** argv) {
   sub->add_option("model", bench.model, "the file")->required();
   sub->add_option("--backend", bench.backends, "separated by commas")->delimiter(',')->capture_default_str();
   sub->add_option("--shapes", bench.shapes, "x:1x3x224x224; by default the example's or the least allowed");
+  sub->add_option("--input", bench.inputs, "FILE.npz, name=FILE.npy, or n=3 for a number");
   sub->add_option("--seconds", bench.seconds, "for each backend")->capture_default_str();
   sub->add_option("--threads", bench.threads, "0: as many as there are");
+  sub->add_flag("--profile", bench.profile, "also the time of each step of the native engine");
   sub->footer("Example:\n  tern bench net.onnx --backend native,onnxrt");
   sub->callback([&] { result = run_bench(bench); });
+
+  Ops ops;
+  sub = app.add_subcommand("ops", "the operators: dtypes, gradient, in-place and out= forms, ONNX");
+  sub->add_option("name", ops.name, "one of them, with all overloads: add, aten::add, add.Tensor");
+  sub->add_flag("--markdown", ops.markdown, "the table as docs/operators.md has it");
+  sub->footer("Examples:\n  tern ops\n  tern ops layer_norm\n  tern ops --markdown > docs/operators.md");
+  sub->callback([&] { result = run_ops(ops); });
 
   try {
     app.parse(argc, argv);

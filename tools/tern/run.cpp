@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "tern/base/format.h"
+#include "tern/jit/archive.h"
 #include "tern/runtime/model_file.h"
 #include "tern/tensor/files.h"
 #include "tern/tensor/generator.h"
@@ -16,16 +17,36 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The least time of each step over some runs.
+void print_profile(const Session& session, const std::vector<Value>& inputs) {
+  std::vector<StepTime> best = session.profile(inputs);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<StepTime> times = session.profile(inputs);
+    for (size_t k = 0; k < times.size(); ++k) best[k].seconds = std::min(best[k].seconds, times[k].seconds);
+  }
+  double all = 0;
+  for (const StepTime& t : best) all += t.seconds;
+  std::printf("\n%10s %6s  step\n", "us", "share");
+  for (const StepTime& t : best)
+    std::printf("%10.2f %5.1f%%  %s\n", t.seconds * 1e6, 100 * t.seconds / all, t.step.c_str());
+}
+
 }  // namespace
 
 int run_run(const Run& options) {
   manual_seed(options.seed);
+  if (format_of_file(options.model) == ModelFormat::pt) return script_run(options);
+  if (options.method != "forward") fail(ErrorKind::usage, "--method: only .pt files have methods");
   Session session(load_model(options.model), {.backend = options.backend, .threads = options.threads});
-  std::vector<Value> inputs = make_inputs(session, options.inputs, options.shapes);
+  std::vector<Value> inputs = make_inputs(inputs_of(session), options.inputs, options.shapes);
   double start = now();
   std::vector<Value> outputs = session.run(inputs);
   double seconds = now() - start;
-  const std::vector<std::string>& names = session.output_names();
+  return report_results(options, session.output_names(), outputs, seconds);
+}
+
+int report_results(const Run& options, const std::vector<std::string>& names,
+                   const std::vector<Value>& outputs, double seconds) {
   TensorMap results;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].is_tensor()) continue;
@@ -64,7 +85,9 @@ int run_bench(const Bench& options) {
   std::vector<Lane> lanes;
   for (const std::string& b : options.backends)
     lanes.push_back({b, Session(program, {.backend = b, .threads = options.threads})});
-  std::vector<Value> inputs = make_inputs(lanes[0].session, {}, options.shapes);
+  InputList list = inputs_of(lanes[0].session);
+  if (format_of_file(options.model) == ModelFormat::pt) list = inputs_of(jit::load(options.model), "forward");
+  std::vector<Value> inputs = make_inputs(list, options.inputs, options.shapes);
   for (Lane& lane : lanes) lane.session.run(inputs);
   // In turns, so that a noisy moment meets all of them.
   double end = now() + options.seconds * static_cast<double>(lanes.size());
@@ -80,6 +103,7 @@ int run_bench(const Bench& options) {
     std::printf("%-12s %12.4f %12.4f %8zu\n", lane.name.c_str(), lane.times.front() * 1e3,
                 lane.times[lane.times.size() / 2] * 1e3, lane.times.size());
   }
+  if (options.profile) print_profile(lanes[0].session, inputs);
   return 0;
 }
 

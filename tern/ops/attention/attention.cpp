@@ -88,7 +88,10 @@ Tensor body_scaled_dot_product_attention(const args::scaled_dot_product_attentio
 std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
     const args::_scaled_dot_product_attention_math& a) {
   check_attention(a.query, a.key, a.value, a.attn_mask, a.is_causal);
-  Tensor key = a.key, value = a.value, mask = a.attn_mask;
+  // Narrow floats are multiplied and summed in float32.
+  bool narrow = a.query.dtype() == kHalf || a.query.dtype() == kBFloat16;
+  auto wide = [&](const Tensor& t) { return narrow ? to(t, kFloat) : t; };
+  Tensor query = wide(a.query), key = wide(a.key), value = wide(a.value), mask = a.attn_mask;
   if (a.enable_gqa) {
     int64_t q = a.query.size(-3).guard_int(), k = key.size(-3).guard_int(), v = value.size(-3).guard_int();
     if (k == 0 || v == 0 || q % k || q % v)
@@ -98,21 +101,22 @@ std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
     if (q != k) key = repeat_interleave(key, SymInt(q / k), -3);
     if (q != v) value = repeat_interleave(value, SymInt(q / v), -3);
   }
-  if (a.is_causal) mask = causal_mask(a.query, key);
-  mask = added_mask(mask, a.query.dtype());
+  if (a.is_causal) mask = causal_mask(query, key);
+  mask = added_mask(mask, query.dtype());
   // The root of the scale on both sides keeps narrow floats in range.
   double scale = scale_of(a.query, a.scale), root = std::sqrt(std::abs(scale));
-  Tensor scores = matmul(a.query * (scale < 0 ? -root : root), transpose(key, -2, -1) * root);
+  Tensor scores = matmul(query * (scale < 0 ? -root : root), transpose(key, -2, -1) * root);
   if (mask.defined()) scores = scores + mask;
-  Tensor weights = to(safe_softmax(scores), a.query.dtype());
+  Tensor weights = to(safe_softmax(scores), query.dtype());
+  auto original = [&](const Tensor& t) { return narrow ? to(t, a.query.dtype()) : t; };
   if (a.dropout_p > 0) {
     if (a.dropout_mask.defined()) {
       Tensor kept = masked_fill(weights, logical_not(a.dropout_mask), 0);
-      return {matmul(kept, value * (1 / (1 - a.dropout_p))), weights};
+      return {original(matmul(kept, value * (1 / (1 - a.dropout_p)))), original(weights)};
     }
     weights = dropout(weights, a.dropout_p, true);
   }
-  return {matmul(weights, value), weights};
+  return {original(matmul(weights, value)), original(weights)};
 }
 
 // ---- fused ----

@@ -197,16 +197,16 @@ std::tuple<Tensor, Tensor, Tensor> convolution_double_backward(
   };
   if (c.has_grad(0)) {
     Tensor u = c.grad(0);
-    add_to(for_output, forward(u, weight));
+    add_to(for_output, forward(u, conj(weight)));
     const bool mask[] = {false, true, false};
-    for_weight = std::get<1>(convolution_backward(grad_output, u, weight, {}, stride, padding, dilation,
+    for_weight = std::get<1>(convolution_backward(conj(grad_output), u, weight, {}, stride, padding, dilation,
                                                   transposed, output_padding, groups, mask));
   }
   if (c.has_grad(1)) {
     Tensor v = c.grad(1);
-    add_to(for_output, forward(input, v));
+    add_to(for_output, forward(conj(input), v));
     const bool mask[] = {true, false, false};
-    for_input = std::get<0>(convolution_backward(grad_output, input, v, {}, stride, padding, dilation,
+    for_input = std::get<0>(convolution_backward(conj(grad_output), input, v, {}, stride, padding, dilation,
                                                  transposed, output_padding, groups, mask));
   }
   if (c.has_grad(2)) {

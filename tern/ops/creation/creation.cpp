@@ -133,6 +133,10 @@ SymInt arange_length(const args::arange_start_step& a) {
   if (step == 0) fail("step must be nonzero");
   if (!std::isfinite(start) || !std::isfinite(end)) failf("unsupported range: {} -> {}", start, end);
   if (step > 0 ? end < start : end > start) fail("upper bound and lower bound inconsistent with step sign");
+  if (a.dtype == kLong) {  // the numbers become integers first
+    start = std::trunc(start), end = std::trunc(end), step = std::trunc(step);
+    if (step == 0) fail("step must be nonzero");
+  }
   double length = std::ceil((end - start) / step);
   if (!(length < 9e18)) failf("invalid size, possible overflow?");
   return static_cast<int64_t>(length);
@@ -211,17 +215,30 @@ void kernel_logspace(const args::logspace& a, Out out) {
   by_dtype("logspace", out[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* to = static_cast<T*>(out[0].data());
-    if constexpr (requires { zero.real(); } || std::is_same_v<T, bool>) {
+    if constexpr (std::is_same_v<T, bool>) {
       failf(ErrorKind::not_supported, "\"logspace_cpu\" not implemented for '{}'",
             script_name(out[0].dtype()));
+    } else if constexpr (requires { zero.real(); }) {
+      std::complex<double> start = a.start.to_complex(), end = a.end.to_complex(),
+                           step = n > 1 ? (end - start) / double(n - 1) : 0;
+      for (int64_t i = 0; i < n; ++i)
+        to[i] = T(std::pow(std::complex<double>(a.base),
+                           i < n / 2 || n == 1 ? start + step * double(i) : end - step * double(n - 1 - i)));
+    } else if constexpr (std::is_integral_v<T>) {  // exponents in float, as PyTorch has them
+      float start = static_cast<float>(a.start.to_int()), end = static_cast<float>(a.end.to_int()),
+            step = n > 1 ? (end - start) / static_cast<float>(n - 1) : 0.f;
+      for (int64_t i = 0; i < n; ++i)
+        to[i] = static_cast<T>(std::pow(
+            a.base, static_cast<double>(i < n / 2 || n == 1 ? start + step * static_cast<float>(i)
+                                                            : end - step * static_cast<float>(n - 1 - i))));
     } else {
       double start = a.start.to_double(), end = a.end.to_double(),
              step = n > 1 ? (end - start) / double(n - 1) : 0;
       for (int64_t i = 0; i < n; ++i) {
         double v =
             std::pow(a.base, i < n / 2 || n == 1 ? start + step * double(i) : end - step * double(n - 1 - i));
-        if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-          to[i] = static_cast<T>(v);
+        if constexpr (std::is_same_v<T, double>)
+          to[i] = v;
         else
           to[i] = static_cast<float>(v);
       }

@@ -425,7 +425,13 @@ void kernel_gather(const args::gather& a, Out out) {
   });
 }
 Tensor body_take_along_dim(const args::take_along_dim& a) {
-  if (!a.dim) return gather(reshape(a.self, {-1}), 0, reshape(a.indices, {-1}));
+  auto from_front = [](const Tensor& indices, SymInt size) {
+    return where(indices < 0, indices + size, indices);
+  };
+  if (a.indices.dtype() != kLong)
+    failf("torch.take_along_dim(): dtype of indices should be Long but got {}",
+          script_name(a.indices.dtype()));
+  if (!a.dim) return gather(reshape(a.self, {-1}), 0, from_front(reshape(a.indices, {-1}), a.self.numel()));
   int64_t dim = wrap_dim(*a.dim, a.self.dim());
   if (a.self.dim() != a.indices.dim())
     failf(
@@ -437,7 +443,7 @@ Tensor body_take_along_dim(const args::take_along_dim& a) {
   s[dim] = i[dim];
   Dims common = broadcast_sizes(s, i), whole = common;
   whole[dim] = a.self.sizes()[dim];
-  return gather(expand(a.self, whole), dim, expand(a.indices, common));
+  return gather(expand(a.self, whole), dim, from_front(expand(a.indices, common), whole[dim]));
 }
 
 Shapes shape_scatter_src(const args::scatter_src& a) {

@@ -82,16 +82,18 @@ Tensor nonzero_positions(const Tensor& t) {
   Tensor truth = row_major(t, kBool);
   const bool* p = static_cast<const bool*>(truth.data());
   int64_t n = truth.int_numel(), dims = t.dim(), count = std::count(p, p + n, true);
-  Tensor out = make_tensor({SymInt(count), SymInt(dims)}, kLong);
-  int64_t* to = out.data_ptr<int64_t>();
+  // A dimension after the other in memory, as PyTorch lays them out.
+  Tensor out =
+      make_tensor({SymInt(count), SymInt(dims)}, {SymInt(1), SymInt(std::max<int64_t>(count, 1))}, kLong);
+  int64_t* to = static_cast<int64_t*>(out.data());
   for (int64_t i = 0; i < n; ++i) {
     if (!p[i]) continue;
     int64_t rest = i;
     for (int64_t d = dims; d-- > 0;) {
-      to[d] = rest % t.int_sizes()[d];
+      to[d * count] = rest % t.int_sizes()[d];
       rest /= t.int_sizes()[d];
     }
-    to += dims;
+    ++to;
   }
   return out;
 }

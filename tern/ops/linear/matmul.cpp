@@ -118,6 +118,37 @@ Tensor baddbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batc
   return beta.equals(0) ? scaled : scaled + times(self, beta);
 }
 
+// The sum over the batch is part of the inner dimension of one product.
+Tensor addbmm_body(const Tensor& self, const Tensor& batch1, const Tensor& batch2, const Scalar& beta,
+                   const Scalar& alpha) {
+  if (batch1.dim() != 3) fail("batch1 must be a 3D tensor");
+  if (batch2.dim() != 3) fail("batch2 must be a 3D tensor");
+  if (!(batch1.sizes()[0] == batch2.sizes()[0]))
+    failf("batch1 and batch2 must have same number of batches, got {} and {}", batch1.sizes()[0].str(),
+          batch2.sizes()[0].str());
+  if (!(batch1.sizes()[2] == batch2.sizes()[1]))
+    failf("Incompatible matrix sizes for bmm ({}x{} and {}x{})", batch1.sizes()[1].str(),
+          batch1.sizes()[2].str(), batch2.sizes()[1].str(), batch2.sizes()[2].str());
+  SymInt b = batch1.sizes()[0], n = batch1.sizes()[1], m = batch1.sizes()[2], p = batch2.sizes()[2];
+  Tensor left = reshape(transpose(batch1, 0, 1), {n, b * m});
+  return addmm(self, left, reshape(batch2, {b * m, p}), beta, alpha);
+}
+
+Tensor addr_body(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
+                 const Scalar& alpha) {
+  if (vec1.dim() != 1) failf("addr: Expected 1-D argument vec1, but got {}-D", vec1.dim());
+  if (vec2.dim() != 1) failf("addr: Expected 1-D argument vec2, but got {}-D", vec2.dim());
+  DType type = promote(promote(self.dtype(), vec1.dtype()), vec2.dtype());
+  Tensor product = outer(vec1, vec2);
+  if (type == kBool) {
+    if (!alpha.to_bool()) product = zeros_like(product);
+    return beta.to_bool() ? logical_or(self, product) : expand(product, product.sizes());
+  }
+  Tensor scaled = times(product, alpha);
+  if (!beta.equals(0)) return times(self, beta) + scaled;
+  return to(scaled, type);
+}
+
 std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input,
                                                    const Tensor& weight, Span<const bool> mask) {
   std::tuple<Tensor, Tensor, Tensor> result;

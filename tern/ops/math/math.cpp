@@ -31,7 +31,8 @@ double polygamma_at(int64_t n, double x) {
     double s = std::sin(M_PI * x);
     return M_PI * M_PI / (s * s) - polygamma_at(1, 1 - x);
   }
-  if (x <= 0) return x == std::floor(x) ? INFINITY : NAN;
+  if (x <= 0 && x == std::floor(x)) return n % 2 ? INFINITY : -INFINITY;
+  if (x < -1e6) return NAN;  // as many terms as numbers up to zero
   double s = static_cast<double>(n + 1), total = 0;
   double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
   while (x < 20 + static_cast<double>(n)) {

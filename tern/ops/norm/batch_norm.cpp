@@ -189,6 +189,7 @@ std::tuple<Tensor, Tensor, Tensor> body_native_batch_norm(const args::native_bat
 }
 
 Tensor body_batch_norm(const args::batch_norm& a) {
+  if (a.input.dim() < 2 && surely_eq(a.input.numel(), 0)) return clone(a.input);
   return std::get<0>(native_batch_norm(a.input, a.weight, a.bias, a.running_mean, a.running_var, a.training,
                                        a.momentum, a.eps));
 }

@@ -2,6 +2,7 @@
 // operators; else the fused backward operator does it.
 #include "tern/ops/formulas.h"
 
+#include "tern/dispatch/grad_context.h"
 #include "tern/ops.h"
 
 namespace tern {
@@ -44,10 +45,11 @@ Grads layer_norm_grads(const Tensor& grad, const Tensor& input, Span<const SymIn
   return result;
 }
 
-Grads group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& saved_mean,
-                       const Tensor& saved_rstd, const Tensor& weight, SymInt N, SymInt C, SymInt HxW,
-                       int64_t group, double eps, Span<const bool> mask) {
-  if (!with_history(grad, input, weight))
+Grads group_norm_grads(GradContext& context, const Tensor& grad, const Tensor& input,
+                       const Tensor& saved_mean, const Tensor& saved_rstd, const Tensor& weight, SymInt N,
+                       SymInt C, SymInt HxW, int64_t group, double eps, Span<const bool> mask) {
+  bool of_statistics = context.has_grad(1) || context.has_grad(2);
+  if (!with_history(grad, input, weight) && !of_statistics)
     return native_group_norm_backward(grad, input, saved_mean, saved_rstd, weight, N, C, HxW, group, mask);
   const int64_t inside[] = {2, 3}, per_channel[] = {0, 2};
   SymInt channels = floor_div(C, group);
@@ -59,7 +61,13 @@ Grads group_norm_grads(const Tensor& grad, const Tensor& input, const Tensor& sa
   Grads result;
   if (mask[0]) {
     Tensor scaled = weight.defined() ? g * view(weight, {SymInt(1), SymInt(group), channels, SymInt(1)}) : g;
-    std::get<0>(result) = reshape(through_statistics(scaled, n, rstd, Ints(inside)), input.sizes());
+    Tensor inner = through_statistics(scaled, n, rstd, Ints(inside));
+    if (of_statistics) {  // of the mean 1/count each; of 1/deviation -n·rstd²/count
+      auto per_group = [&](int i) { return view(context.grad(i), {N, SymInt(group), SymInt(1), SymInt(1)}); };
+      Tensor count = reciprocal(scalar_tensor(channels * HxW, input.dtype()));
+      inner = inner + (per_group(1) - per_group(2) * n * rstd * rstd) * count;
+    }
+    std::get<0>(result) = reshape(inner, input.sizes());
   }
   if (mask[1]) std::get<1>(result) = by_channel(g * n);
   if (mask[2]) std::get<2>(result) = by_channel(g);

@@ -226,11 +226,14 @@ Tensor body__pad_circular(const args::_pad_circular& a) {
     SymInt n = t.sizes()[static_cast<size_t>(d)], left = a.pad[2 * p], right = a.pad[2 * p + 1];
     if (left > n || right > n) fail("Padding value causes wrapping around more than once.");
     if (left + right + n < 0) fail("Negative padding value is resulting in an empty dimension");
+    // What is cut away on one side does not come back on the other.
+    Tensor inner =
+        left < 0 || right < 0 ? slice(t, d, left < 0 ? -left : SymInt(0), right < 0 ? n + right : n, 1) : t;
     std::vector<Tensor> parts;
-    if (left > 0) parts.push_back(slice(t, d, n - left, std::nullopt, 1));
-    parts.push_back(
-        left < 0 || right < 0 ? slice(t, d, left < 0 ? -left : SymInt(0), right < 0 ? n + right : n, 1) : t);
-    if (right > 0) parts.push_back(slice(t, d, 0, right, 1));
+    if (left > 0)
+      parts.push_back(slice(inner, d, inner.sizes()[static_cast<size_t>(d)] - left, std::nullopt, 1));
+    parts.push_back(inner);
+    if (right > 0) parts.push_back(slice(inner, d, 0, right, 1));
     t = parts.size() == 1 ? parts[0] : cat(parts, d);
   }
   return t.is_same(a.self) ? clone(t) : t;

@@ -103,17 +103,40 @@ kernels::PoolShape kernel_shape(const Tensor& in, const Tensor& out, const Windo
   return s;
 }
 
+// The result of an image with its channels innermost has them there, too.
+Shape laid_out_as(const Tensor& self, Dims sizes, DType dtype) {
+  Shape shape(std::move(sizes), dtype);
+  if (self.dim() == 4 && !self.is_contiguous() && self.is_contiguous(MemoryFormat::channels_last))
+    shape.strides = channels_last_strides(shape.sizes);
+  return shape;
+}
+// The kernels write row after row; other layouts are filled from that.
+template <class F>
+void by_rows(const Tensor& out, F&& f) {
+  if (out.is_contiguous()) return f(out);
+  Tensor rows = make_tensor(out.sizes(), out.dtype());
+  f(rows);
+  copy_elements(rows, out);
+}
+
 void run_max(const Tensor& self, const kernels::PoolShape& s, Out out) {
   if (out[0].int_numel() == 0) return;
   Tensor x = row_major(self);
-  kernels::max_pool(x.dtype(), s, x.data(), out[0].data(), out[1].data_ptr<int64_t>());
+  by_rows(out[0], [&](const Tensor& y) {
+    by_rows(out[1], [&](const Tensor& indices) {
+      kernels::max_pool(x.dtype(), s, x.data(), y.data(), indices.data_ptr<int64_t>());
+    });
+  });
 }
 void run_max_backward(const Tensor& grad, const Tensor& indices, const kernels::PoolShape& s,
                       const Tensor& out) {
   fill_elements(out, 0);
   if (grad.int_numel() == 0) return;
   Tensor g = row_major(grad), i = row_major(indices, kLong);
-  kernels::max_pool_backward(g.dtype(), s, g.data(), i.data_ptr<int64_t>(), out.data());
+  by_rows(out, [&](const Tensor& to) {
+    fill_elements(to, 0);
+    kernels::max_pool_backward(g.dtype(), s, g.data(), i.data_ptr<int64_t>(), to.data());
+  });
 }
 void run_avg(const Tensor& self, kernels::PoolShape s, bool include_pad, std::optional<int64_t> divisor,
              const Tensor& out) {
@@ -208,7 +231,7 @@ Shapes shape_max_pool2d_with_indices(const args::max_pool2d_with_indices& a) {
   Dims sizes =
       pooled_sizes("max_pool2d", a.self,
                    window("max_pool2d", 2, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode));
-  return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
+  return {laid_out_as(a.self, sizes, a.self.dtype()), laid_out_as(a.self, sizes, kLong)};
 }
 void kernel_max_pool2d_with_indices(const args::max_pool2d_with_indices& a, Out out) {
   run_max(a.self,
@@ -217,7 +240,7 @@ void kernel_max_pool2d_with_indices(const args::max_pool2d_with_indices& a, Out 
           out);
 }
 Shapes shape_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a) {
-  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+  return {laid_out_as(a.self, Dims(a.self.sizes()), a.grad_output.dtype())};
 }
 void kernel_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a, Out out) {
   run_max_backward(

@@ -32,7 +32,13 @@ void check_float(const char* op, const Tensor& t) {
   if (!t.is_floating_point())
     failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(t.dtype()));
 }
+// Two real numbers for each complex one.
+Tensor parts(const Tensor& t) {
+  NoGrad no_grad;
+  return view_as_real(t);
+}
 void fill_uniform(const Tensor& t, double from, double to, const Generator* g) {
+  if (t.is_complex()) return fill_uniform(parts(t), from, to, g);
   check_float("check_uniform_bounds", t);
   if (!(from <= to))
     failf("uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
@@ -40,6 +46,11 @@ void fill_uniform(const Tensor& t, double from, double to, const Generator* g) {
 }
 void fill_normal(const Tensor& t, double mean, double std, const Generator* g) {
   if (!(std >= 0)) failf("normal expects std >= 0.0, but found std {}", std);
+  if (t.is_complex()) {
+    fill_normal(parts(t), 0, std / std::sqrt(2.), g);
+    Tensor list[] = {t, wrap_number(mean)};
+    return run_loop("add", list, t);
+  }
   check_float("normal_kernel_cpu", t);
   draw(t, [&](void* p, int64_t n, bool c) { kernels::normal(engine(g), t.dtype(), p, n, mean, std, c); });
 }
@@ -90,12 +101,43 @@ int64_t last_integer(DType d) {
       return INT64_MAX;
   }
 }
+// An integer as a floating-point type holds it.
+int64_t held(DType d, int64_t v) {
+  if (d == kDouble) return static_cast<int64_t>(static_cast<double>(v));
+  float f = static_cast<float>(v);
+  if (d == kHalf) f = static_cast<float>(Half(f));
+  if (d == kBFloat16) f = static_cast<float>(BFloat16(f));
+  return std::isinf(f) ? v : static_cast<int64_t>(f);
+}
+// Bounds that a floating-point type cannot hold move inwards by one step of that type, as PyTorch moves them.
+int64_t spacing(DType d, int64_t v) {
+  int digits = d == kDouble ? 53 : d == kFloat ? 24 : d == kHalf ? 11 : 8, bits = 0;
+  for (uint64_t rest = static_cast<uint64_t>(v < 0 ? -v : v); rest >>= 1;) ++bits;
+  return int64_t{1} << (bits - digits + 1);
+}
+int64_t lower_bound(DType d, int64_t from) {
+  int64_t next = held(d, from + 1);
+  return next < from ? next + spacing(d, from + 1) : from;
+}
+int64_t upper_bound(DType d, int64_t to) {
+  int64_t last = held(d, to - 1);
+  return last >= to ? last - spacing(d, to - 1) : to;
+}
 void fill_integers(const Tensor& t, int64_t from, std::optional<int64_t> to, const Generator* g) {
   if (is_complex(t.dtype()))
     failf(ErrorKind::not_supported, "\"random_from_to\" not implemented for '{}'", script_name(t.dtype()));
   if (to) {
     if (from >= *to)
       failf("random_ expects 'from' to be less than 'to', but got from={} >= to={}", from, *to);
+    if (t.is_floating_point()) {
+      from = lower_bound(t.dtype(), from);
+      to = upper_bound(t.dtype(), *to);
+      if (from >= *to)
+        failf(
+            "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from={} >= "
+            "to={}",
+            from, *to);
+    }
     int64_t last = last_integer(t.dtype());
     if (is_integral(t.dtype(), true) && (*to - 1 > last || from < (is_signed(t.dtype()) ? -last - 1 : 0)))
       failf("to - 1 is out of bounds for {}", script_name(t.dtype()));
@@ -206,10 +248,46 @@ Shapes shape_normal_functional(const args::normal_functional& a) { return {like(
 void kernel_normal_functional(const args::normal_functional& a, Out out) {
   fill_normal(out[0], a.mean, a.std, a.generator);
 }
-Tensor body_normal_Tensor_Tensor(const args::normal_Tensor_Tensor& a) {
-  Dims sizes = broadcast_sizes(a.mean.sizes(), a.std.sizes());
-  Tensor t = normal_(empty(sizes, a.mean.dtype(), {}, a.mean.device()), 0, 1, a.generator);
-  return add_(mul_(t, a.std), a.mean);
+
+namespace {
+void check_deviations(const Tensor& std) {
+  if (std.is_complex()) fail("normal expects standard deviation to be non-complex");
+  if (std.int_numel() == 0) return;
+  for (double v : std.to_vector<double>())
+    if (!(v >= 0)) fail("normal expects all elements of std >= 0.0");
+}
+// out = out·factor + shift, rounded after each step as the two operators would.
+void scale_and_shift(const Tensor& out, const Tensor& factor, const Tensor& shift) {
+  if (factor.defined()) {
+    Tensor list[] = {out, factor};
+    run_loop("mul", list, out);
+  }
+  Tensor list[] = {out, shift};
+  run_loop("add", list, out);
+}
+}  // namespace
+Shapes shape_normal_Tensor_float(const args::normal_Tensor_float& a) {
+  return {Shape(a.mean.sizes(), a.mean.dtype())};
+}
+void kernel_normal_Tensor_float(const args::normal_Tensor_float& a, Out out) {
+  fill_normal(out[0], 0, a.std, a.generator);
+  scale_and_shift(out[0], {}, a.mean);
+}
+Shapes shape_normal_float_Tensor(const args::normal_float_Tensor& a) {
+  return {Shape(a.std.sizes(), a.std.dtype())};
+}
+void kernel_normal_float_Tensor(const args::normal_float_Tensor& a, Out out) {
+  check_deviations(a.std);
+  fill_normal(out[0], 0, 1, a.generator);
+  scale_and_shift(out[0], a.std, wrap_number(a.mean));
+}
+Shapes shape_normal_Tensor_Tensor(const args::normal_Tensor_Tensor& a) {
+  return {Shape(broadcast_sizes(a.mean.sizes(), a.std.sizes()), a.mean.dtype())};
+}
+void kernel_normal_Tensor_Tensor(const args::normal_Tensor_Tensor& a, Out out) {
+  check_deviations(a.std);
+  fill_normal(out[0], 0, 1, a.generator);
+  scale_and_shift(out[0], a.std, a.mean);
 }
 Tensor kernel_exponential_(const args::exponential_& a) {
   return write(a, [&](const Tensor& t) { fill_exponential(t, a.lambd, a.generator); });
@@ -280,6 +358,20 @@ void kernel_multinomial(const args::multinomial& a, Out out) {
   Tensor p = row_major(a.self);
   int64_t categories = p.int_sizes()[p.dim() - 1], rows = p.dim() == 2 ? p.int_sizes()[0] : 1;
   if (out[0].int_numel() == 0) return;
+  if (!a.replacement || a.num_samples == 1) {
+    // The largest of p / exponential; drawn in the order of the input's memory.
+    NoGrad no_grad;
+    for (double v : a.self.to_vector<double>())
+      if (!(v >= 0) || std::isinf(v)) fail("probability tensor contains either `inf`, `nan` or element < 0");
+    Tensor total = sum(a.self, -1), rank = empty_like(a.self);
+    for (double v : total.to_vector<double>())
+      if (v == 0) fail("invalid multinomial distribution (sum of probabilities <= 0)");
+    fill_exponential(rank, 1, a.generator);
+    Tensor list[] = {a.self, rank};
+    run_loop("div", list, rank);
+    Tensor chosen = a.num_samples == 1 ? argmax(rank, -1, true) : std::get<1>(topk(rank, a.num_samples));
+    return copy_elements(chosen, out[0]);
+  }
   kernels::multinomial(engine(a.generator), p.dtype(), p.data(), rows, categories, a.num_samples.guard_int(),
                        a.replacement, out[0].data_ptr<int64_t>());
 }
@@ -321,9 +413,12 @@ void kernel_native_dropout(const args::native_dropout& a, Out out) {
   copy_elements(out[1], scaled);
   double keep = 1 - a.p;
   // The factor as PyTorch's noise has it: one divided in the input's own type.
+  float narrow = 1.f / static_cast<float>(keep);
+  if (out[0].dtype() == kHalf) narrow = static_cast<float>(Half(narrow));
+  if (out[0].dtype() == kBFloat16) narrow = static_cast<float>(BFloat16(narrow));
   Scalar factor = keep == 0                   ? Scalar(0.)
                   : out[0].dtype() == kDouble ? Scalar(1 / keep)
-                                              : Scalar(double(1.f / static_cast<float>(keep)));
+                                              : Scalar(static_cast<double>(narrow));
   Tensor list[] = {a.input, scaled};
   run_loop("mul", list, out[0]);
   Tensor one[] = {out[0], wrap_number(factor)};

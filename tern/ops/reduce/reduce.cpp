@@ -314,6 +314,14 @@ Shapes shape_logsumexp(const args::logsumexp& a) {
   return {reduced(a.self, a.dim, a.keepdim, d)};
 }
 void kernel_logsumexp(const args::logsumexp& a, Out out) {
+  if (a.self.is_complex()) {  // the largest real part comes out of the sum
+    NoGrad no_grad;
+    Tensor largest = a.self.int_numel() ? amax(select(view_as_real(a.self), -1, 0), a.dim, true) : Tensor();
+    if (!largest.defined()) return fill_elements(out[0], Scalar(-INFINITY));
+    largest = where(isinf(largest), 0, largest);
+    Tensor total = log(sum(exp(a.self - largest), a.dim, true)) + largest;
+    return copy_elements(reshape(total, out[0].sizes()), out[0]);
+  }
   run(Reduction::logsumexp, cast_input(a.self, out[0].dtype()), a.dim, out[0]);
 }
 
@@ -333,7 +341,7 @@ void kernel_cumprod(const args::cumprod& a, Out out) {
 }
 Shapes shape_logcumsumexp(const args::logcumsumexp& a) {
   check_scan(a.self, a.dim);
-  if (!a.self.is_floating_point())
+  if (!a.self.is_floating_point() && !a.self.is_complex())
     failf(ErrorKind::not_supported, "\"logcumsumexp_out_cpu\" not implemented for '{}'",
           script_name(a.self.dtype()));
   return {like(a.self)};

@@ -1,6 +1,5 @@
 // Sorting and selection along a dimension.
 #include <algorithm>
-#include <numeric>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
@@ -27,15 +26,84 @@ struct Before {
   }
 };
 
+enum class Choice { stable, any_order, top, top_unsorted, kth };
+
+template <class T>
+struct Item {
+  T value;
+  int64_t at;
+};
+
+// The k-th smallest item comes to its place by swaps around a median of three. What equal items do is part of
+// the contract with PyTorch, whose own selection this follows step by step.
+template <class T, class Greater>
+void select_kth(std::vector<Item<T>>& items, int64_t k, Greater greater) {
+  auto at = [&](int64_t i) -> Item<T>& { return items[static_cast<size_t>(i)]; };
+  auto order = [&](int64_t first, int64_t second) {
+    if (greater(at(first).value, at(second).value)) std::swap(at(first), at(second));
+  };
+  int64_t low = 0, high = static_cast<int64_t>(items.size()) - 1;
+  while (high > low) {
+    if (high == low + 1) return order(low, high);
+    std::swap(at(low + (high - low) / 2), at(low + 1));
+    order(low + 1, high);
+    order(low, high);
+    order(low + 1, low);
+    const T pivot = at(low).value;
+    int64_t up = low + 1, down = high;
+    while (true) {
+      do ++up;
+      while (greater(pivot, at(up).value));
+      do --down;
+      while (greater(at(down).value, pivot));
+      if (down < up) break;
+      std::swap(at(up), at(down));
+    }
+    std::swap(at(low), at(down));
+    if (down <= k) low = up;
+    if (down >= k) high = down - 1;
+  }
+}
+
+// Puts the k items that are asked for in front, by the library's own algorithms: so equal items come in the
+// order that PyTorch gives them.
+template <class T>
+void arrange(std::vector<Item<T>>& items, int64_t k, Choice choice, bool descending) {
+  Before<T> value_before{descending};
+  auto before = [&](const Item<T>& a, const Item<T>& b) { return value_before(a.value, b.value); };
+  auto n = static_cast<int64_t>(items.size());
+  switch (choice) {
+    case Choice::stable:
+      return std::stable_sort(items.begin(), items.end(), before);
+    case Choice::any_order:
+      return std::sort(items.begin(), items.end(), before);
+    case Choice::kth:
+      return select_kth(items, k - 1, [](T a, T b) { return Before<T>{false}(b, a); });
+    case Choice::top:
+    case Choice::top_unsorted:
+      if (k * 64 <= n) return std::partial_sort(items.begin(), items.begin() + k, items.end(), before);
+      if (k == 0) return;
+      std::nth_element(items.begin(), items.begin() + (k - 1), items.end(), before);
+      if (choice == Choice::top) std::sort(items.begin(), items.begin() + (k - 1), before);
+  }
+}
+
 // The first k of every row in order: values and where they were.
-void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, bool only_kth,
+void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, Choice choice,
                 const Tensor& values, const Tensor& indices) {
   if (values.int_numel() == 0) return;
+  if (!values.is_contiguous() || !indices.is_contiguous()) {  // rows one after the other, then laid out
+    Tensor v = make_tensor(values.sizes(), values.dtype()), i = make_tensor(indices.sizes(), kLong);
+    order_rows(self, dim, descending, k, choice, v, i);
+    copy_elements(v, values);
+    return copy_elements(i, indices);
+  }
   Tensor from = row_major(self);
   dim = wrap_dim(dim, self.dim());
   Rows rows = rows_around(from, dim);
   int64_t n = rows.size;
   k = std::min(k, n);
+  const bool only_kth = choice == Choice::kth;
   int64_t kept = only_kth ? 1 : k;
   int64_t* at = indices.data_ptr<int64_t>();
   by_real_dtype("sort", self.dtype(), [&](auto zero) {
@@ -43,25 +111,17 @@ void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, boo
     const T* x = static_cast<const T*>(from.data());
     T* y = static_cast<T*>(values.data());
     parallel_for(0, rows.outer * rows.inner, std::max<int64_t>(1, 4096 / n), [&](int64_t begin, int64_t end) {
-      std::vector<int64_t> order(static_cast<size_t>(n));
+      std::vector<Item<T>> items(static_cast<size_t>(n));
       for (int64_t row = begin; row < end; ++row) {
         int64_t outer = row / rows.inner, inner = row % rows.inner;
         const T* p = x + outer * n * rows.inner + inner;
-        std::iota(order.begin(), order.end(), 0);
-        Before<T> before{descending};
-        auto less = [&](int64_t a, int64_t b) {
-          T u = p[a * rows.inner], v = p[b * rows.inner];
-          return before(u, v) || (!before(v, u) && a < b);
-        };
-        if (k >= n)
-          std::sort(order.begin(), order.end(), less);
-        else
-          std::partial_sort(order.begin(), order.begin() + k, order.end(), less);
+        for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {p[i * rows.inner], i};
+        arrange(items, k, choice, descending);
         for (int64_t i = 0; i < kept; ++i) {
-          int64_t source = order[static_cast<size_t>(only_kth ? k - 1 : i)],
-                  to = (outer * kept + i) * rows.inner + inner;
-          y[to] = p[source * rows.inner];
-          at[to] = source;
+          const Item<T>& item = items[static_cast<size_t>(only_kth ? k - 1 : i)];
+          int64_t to = (outer * kept + i) * rows.inner + inner;
+          y[to] = item.value;
+          at[to] = item.at;
         }
       }
     });
@@ -70,18 +130,19 @@ void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, boo
 
 Shapes sorted_shape(const Tensor& self, int64_t dim) {
   wrap_dim(dim, self.dim());
-  return {Shape(self.sizes(), self.dtype()), Shape(self.sizes(), kLong)};
+  return {like(self), like(self, kLong)};
 }
 
 }  // namespace
 
 Shapes shape_sort(const args::sort& a) { return sorted_shape(a.self, a.dim); }
 void kernel_sort(const args::sort& a, Out out) {
-  order_rows(a.self, a.dim, a.descending, INT64_MAX, false, out[0], out[1]);
+  order_rows(a.self, a.dim, a.descending, INT64_MAX, Choice::any_order, out[0], out[1]);
 }
 Shapes shape_sort_stable(const args::sort_stable& a) { return sorted_shape(a.self, a.dim); }
 void kernel_sort_stable(const args::sort_stable& a, Out out) {
-  order_rows(a.self, a.dim, a.descending, INT64_MAX, false, out[0], out[1]);
+  order_rows(a.self, a.dim, a.descending, INT64_MAX,
+             a.stable.value_or(false) ? Choice::stable : Choice::any_order, out[0], out[1]);
 }
 
 Shapes shape_topk(const args::topk& a) {
@@ -93,7 +154,8 @@ Shapes shape_topk(const args::topk& a) {
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }
 void kernel_topk(const args::topk& a, Out out) {
-  order_rows(a.self, a.dim, a.largest, a.k.guard_int(), false, out[0], out[1]);
+  order_rows(a.self, a.dim, a.largest, a.k.guard_int(), a.sorted ? Choice::top : Choice::top_unsorted, out[0],
+             out[1]);
 }
 
 Shapes shape_kthvalue(const args::kthvalue& a) {
@@ -111,7 +173,7 @@ Shapes shape_kthvalue(const args::kthvalue& a) {
   return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
 }
 void kernel_kthvalue(const args::kthvalue& a, Out out) {
-  order_rows(a.self, a.dim, false, a.k.guard_int(), true, out[0], out[1]);
+  order_rows(a.self, a.dim, false, a.k.guard_int(), Choice::kth, out[0], out[1]);
 }
 
 }  // namespace tern

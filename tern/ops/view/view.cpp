@@ -249,10 +249,7 @@ std::vector<Tensor> body_meshgrid_indexing(const args::meshgrid_indexing& a) {
     shape[i] = tensors[i].numel();
     grids.push_back(expand(view(tensors[i], shape), sizes));
   }
-  if (swap) {
-    for (Tensor& g : grids) g = transpose(g, 0, 1);
-    std::swap(grids[0], grids[1]);
-  }
+  if (swap) std::swap(grids[0], grids[1]);
   return grids;
 }
 
@@ -375,6 +372,26 @@ std::vector<Tensor> body_tensor_split_indices(const args::tensor_split_indices& 
   return parts;
 }
 
+std::vector<Tensor> body_tensor_split_tensor_indices_or_sections(
+    const args::tensor_split_tensor_indices_or_sections& a) {
+  const Tensor& where = a.tensor_indices_or_sections;
+  if (a.self.dim() == 0)
+    fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  if (where.dtype() != kLong)
+    failf("tensor_split expected tensor_indices_or_sections to have dtype of long, but got {}",
+          script_name(where.dtype()));
+  if (where.dim() > 1)
+    failf(
+        "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
+        "tensor, but got a tensor with {} dims",
+        where.dim());
+  if (where.dim() == 0) return tensor_split(a.self, where.item().sym(), a.dim);
+  Dims indices;
+  SymInt n = where.sizes()[0];
+  for (int64_t i = 0; i < n.guard_int(); ++i) indices.push_back(select(where, 0, i).item().sym());
+  return tensor_split(a.self, indices, a.dim);
+}
+
 std::vector<Tensor> view_unbind_int(const args::unbind_int& a) {
   int64_t dim = wrap_dim(a.dim, a.self.dim());
   if (a.self.dim() == 0) fail("Dimension specified as 0 but tensor has no dimensions");
@@ -422,6 +439,13 @@ Tensor kernel_unsqueeze_(const args::unsqueeze_& a) {
 }
 Tensor kernel_transpose_(const args::transpose_& a) {
   return take_geometry(a.self, transposed(a.self, a.dim0, a.dim1));
+}
+Tensor kernel_as_strided_(const args::as_strided_& a) {
+  Tensor view = as_strided(a.self.shallow_copy(), a.size, a.stride, a.storage_offset);
+  a.self->offset = view.offset();
+  a.self->numel = view.numel();
+  a.self->symbolic = view.is_symbolic();
+  return take_geometry(a.self, view);
 }
 Tensor kernel_t_(const args::t_& a) {
   if (a.self.dim() > 2) failf("t_() expects a tensor with <= 2 dimensions, but self is {}D", a.self.dim());

@@ -1,0 +1,40 @@
+// The families of builtins and what they share. Internal to this room.
+#pragma once
+#include "tern/ir/builtins.h"
+#include "tern/ir/type.h"
+
+namespace tern::ir {
+
+struct BuiltinEntry {
+  std::string_view name;
+  Builtin function;
+  bool effect = false;
+};
+Span<const BuiltinEntry> number_builtins();
+Span<const BuiltinEntry> tensor_builtins();
+Span<const BuiltinEntry> container_builtins();
+Span<const BuiltinEntry> text_builtins();
+
+namespace builtin {
+
+using V = tern::Value;
+using Args = Span<const V>;
+
+void need(Args in, size_t at_least, size_t at_most, std::string_view what);
+[[noreturn]] void unsupported(std::string_view what, Args in);
+// A tensor with one element stands for its number.
+V number(const V& v);
+SymInt integer(const V& v);
+double real(const V& v);
+bool any_complex(const V& a, const V& b);
+bool any_float(const V& a, const V& b);
+bool same(const V& a, const V& b);
+int order(const V& a, const V& b);  // Python's < for strings and sequences
+V add(Args in);
+V device_of_tensor(Args in);
+V device_type(Args in);
+V device_index(Args in);
+std::string text_of(const V& v);  // str(v)
+
+}  // namespace builtin
+}  // namespace tern::ir

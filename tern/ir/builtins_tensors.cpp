@@ -1,0 +1,144 @@
+// What a tensor or a device is, and tensors made of numbers in lists.
+#include <algorithm>
+
+#include "tern/dispatch/ladder.h"
+
+#include "tern/base/format.h"
+#include "tern/ir/builtin_families.h"
+
+namespace tern::ir {
+namespace {
+
+using namespace builtin;
+
+const Tensor& tensor_in(Args in, std::string_view what) {
+  if (in.empty() || !in[0].is_tensor()) failf(ErrorKind::type, "{} needs a tensor", what);
+  return in[0].tensor();
+}
+V size_of(Args in) {
+  const Tensor& t = tensor_in(in, "size");
+  if (in.size() == 2) return t.size(integer(in[1]).guard_int(Loc{}), Loc{});
+  Dims d;
+  for (int64_t k = 0; k < t.dim(); ++k) d.push_back(t.size(k, Loc{}));
+  return V::list({d.begin(), d.end()}, Type::integer());
+}
+V stride_of(Args in) {
+  const Tensor& t = tensor_in(in, "stride");
+  if (in.size() == 2) return t.stride(integer(in[1]).guard_int(Loc{}));
+  return V::list({t.strides().begin(), t.strides().end()}, Type::integer());
+}
+V dim_of(Args in) { return tensor_in(in, "dim").dim(); }
+V numel_of(Args in) { return tensor_in(in, "numel").numel(); }
+V offset_of(Args in) { return tensor_in(in, "storage_offset").offset(); }
+V dtype_of_tensor(Args in) { return tensor_in(in, "dtype").dtype(); }
+V layout_of(Args in) {
+  tensor_in(in, "layout");
+  return int64_t{0};
+}
+V requires_grad_of(Args in) { return tensor_in(in, "requires_grad").requires_grad(); }
+V floating_of(Args in) { return tensor_in(in, "is_floating_point").is_floating_point(); }
+V complex_of(Args in) { return tensor_in(in, "is_complex").is_complex(); }
+V element_size_of(Args in) { return tensor_in(in, "element_size").element_size(); }
+V contiguous_of(Args in) { return tensor_in(in, "is_contiguous").is_contiguous(); }
+template <DeviceType D>
+V on_device(Args in) {
+  return tensor_in(in, "the device").device().type == D;
+}
+// torch.tensor of numbers in nested lists: (data, dtype, device, requires_grad).
+void flatten_numbers(const V& v, size_t depth, Dims& sizes, std::vector<V>& out) {
+  if (depth > 64) fail(ErrorKind::value, "tensor: lists nested too deeply");
+  if (!v.is_list() && !v.is_tuple()) {
+    if (depth != sizes.size())
+      fail(ErrorKind::value, "tensor: expected a sequence of the same length at each level");
+    out.push_back(number(v));
+    return;
+  }
+  int64_t n = static_cast<int64_t>(v.items().size());
+  if (out.empty() && depth == sizes.size())
+    sizes.push_back(n);
+  else if (depth >= sizes.size() || sizes[depth].as_int() != n)
+    fail(ErrorKind::value, "tensor: expected sequences of the same length");
+  for (const V& item : v.items()) flatten_numbers(item, depth + 1, sizes, out);
+}
+V make_tensor_of(Args in) {
+  need(in, 1, 4, "tensor");
+  Dims sizes;
+  std::vector<V> items;
+  flatten_numbers(in[0], 0, sizes, items);
+  DType dtype = items.empty() ? default_dtype() : kBool;
+  for (const V& v : items) {
+    DType t = v.is_complex() ? to_complex(default_dtype())
+              : v.is_float() ? default_dtype()
+              : v.is_bool()  ? kBool
+                             : kLong;
+    dtype = promote(dtype, t);
+  }
+  if (in.size() > 1 && !in[1].is_none()) dtype = static_cast<DType>(in[1].to_int());
+  Tensor t = make_tensor(sizes, dtype);
+  for (size_t i = 0; i < items.size(); ++i) {
+    Dims none;
+    t.as_view(none, none, SymInt(static_cast<int64_t>(i))).fill_(items[i].scalar(), Loc{});
+  }
+  if (in.size() > 3 && in[3].is_bool() && in[3].to_bool()) t.requires_grad_(true);
+  return t;
+}
+V grad_enabled(Args) { return thread_state.grad_enabled; }
+V never(Args) { return false; }
+
+constexpr BuiltinEntry table[] = {
+    {"sym_size", size_of},
+    {"sym_stride", stride_of},
+    {"sym_numel", numel_of},
+    {"sym_storage_offset", offset_of},
+    {"size", size_of},
+    {"shape", size_of},
+    {"stride", stride_of},
+    {"dim", dim_of},
+    {"ndim", dim_of},
+    {"numel", numel_of},
+    {"storage_offset", offset_of},
+    {"dtype", dtype_of_tensor},
+    {"layout", layout_of},
+    {"requires_grad", requires_grad_of},
+    {"is_floating_point", floating_of},
+    {"is_complex", complex_of},
+    {"element_size", element_size_of},
+    {"itemsize", element_size_of},
+    {"is_contiguous", contiguous_of},
+    {"is_cpu", on_device<DeviceType::cpu>},
+    {"is_cuda", on_device<DeviceType::cuda>},
+    {"is_meta", on_device<DeviceType::meta>},
+    {"is_xpu", on_device<DeviceType::xpu>},
+    {"is_mps", on_device<DeviceType::mps>},
+    {"is_sparse", never},
+    {"is_quantized", never},
+    {"is_mkldnn", never},
+    {"is_nested", never},
+    {"is_scripting", never},
+    {"is_tracing", never},
+    {"tensor", make_tensor_of},
+    {"as_tensor", make_tensor_of},
+    {"is_autocast_enabled", never},
+    {"is_autocast_cpu_enabled", never},
+    {"is_grad_enabled", grad_enabled},
+};
+
+}  // namespace
+
+V builtin::device_of_tensor(Args in) { return tensor_in(in, "device").device(); }
+
+V builtin::device_type(Args in) {
+  need(in, 1, 1, "type");
+  std::string text = in[0].device().str();
+  return text.substr(0, text.find(':'));
+}
+
+V builtin::device_index(Args in) {
+  need(in, 1, 1, "index");
+  Device d = in[0].device();
+  return d.index < 0 ? V() : V(static_cast<int64_t>(d.index));
+}
+
+Span<const BuiltinEntry> tensor_builtins() { return table; }
+
+}  // namespace tern::ir

@@ -1,0 +1,30 @@
+// What reading archives and reading checkpoints share.
+#pragma once
+#include "tern/base/format.h"
+#include "tern/io/zip.h"
+#include "tern/jit/unpickle.h"
+
+namespace tern::jit {
+
+constexpr uint64_t checked_always = uint64_t{64} << 20;  // bytes of weights whose CRC is checked unasked
+
+// The members of an archive stand in one folder, whose name is anything; "model/".
+std::string root_of(const io::ZipReader& zip);
+void check_byte_order(const io::ZipReader& zip, const std::string& root);
+StorageReader storages_in(const io::ZipReader& zip, std::string folder, bool check_all);
+tern::Value read_pickle(const io::ZipReader& zip, const std::string& member, StorageReader storages,
+                        std::shared_ptr<script::Unit> unit);
+
+// Errors say which file it is.
+template <class F>
+auto with_label(const std::string& label, F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.message().starts_with(label)) throw;
+    throw Error(e.kind() == ErrorKind::not_supported ? e.kind() : ErrorKind::file,
+                label + ": " + e.message());
+  }
+}
+
+}  // namespace tern::jit

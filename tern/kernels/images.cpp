@@ -1,0 +1,166 @@
+// Lines of channels are what is vectorised; positions and windows are plain loops around them.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tern/kernels/images.cpp"
+#include "tern/kernels/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tern/base/parallel.h"
+#include "tern/kernels/images.h"
+#include "tern/kernels/pool_windows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tern::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Maximum (NaN wins) or sum over a window; kVectors vectors of channels stay in registers.
+template <bool kMaximum, int kVectors, class D>
+HWY_ATTR HWY_INLINE void pool_block(D d, const Windows& w, const Range& a, const Range& b, const Range& c,
+                                    int64_t channels, const float* HWY_RESTRICT in, float* HWY_RESTRICT out) {
+  using V = hn::Vec<D>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V start = hn::Set(d, kMaximum ? -std::numeric_limits<float>::infinity() : 0.0f);
+  V a0 = start, a1 = start, a2 = start, a3 = start;
+  auto take = [&](V acc, const float* x) HWY_ATTR {
+    const V v = hn::LoadU(d, x);
+    if constexpr (kMaximum) return hn::IfThenElse(hn::Or(hn::Gt(v, acc), hn::Ne(v, v)), v, acc);
+    return hn::Add(acc, v);
+  };
+  for (int64_t i = a.begin; i < a.end; i += w.step[0])
+    for (int64_t j = b.begin; j < b.end; j += w.step[1])
+      for (int64_t k = c.begin; k < c.end; k += w.step[2]) {
+        const float* x = in + ((i * w.in[1] + j) * w.in[2] + k) * channels;
+        a0 = take(a0, x);
+        if constexpr (kVectors == 4)
+          a1 = take(a1, x + lanes), a2 = take(a2, x + 2 * lanes), a3 = take(a3, x + 3 * lanes);
+      }
+  hn::StoreU(a0, d, out);
+  if constexpr (kVectors == 4) {
+    hn::StoreU(a1, d, out + lanes);
+    hn::StoreU(a2, d, out + 2 * lanes);
+    hn::StoreU(a3, d, out + 3 * lanes);
+  }
+}
+template <bool kMaximum>
+HWY_ATTR void pool_window(const Windows& w, const Range& a, const Range& b, const Range& c, int64_t channels,
+                          const float* in, float* out) {
+  const hn::ScalableTag<float> wide;
+  const hn::CappedTag<float, 1> one;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
+  int64_t at = 0;
+  for (; at + 4 * lanes <= channels; at += 4 * lanes)
+    pool_block<kMaximum, 4>(wide, w, a, b, c, channels, in + at, out + at);
+  for (; at + lanes <= channels; at += lanes)
+    pool_block<kMaximum, 1>(wide, w, a, b, c, channels, in + at, out + at);
+  for (; at < channels; ++at) pool_block<kMaximum, 1>(one, w, a, b, c, channels, in + at, out + at);
+}
+HWY_ATTR void max_window(const Windows& w, const Range& a, const Range& b, const Range& c, int64_t channels,
+                         const float* in, float* out) {
+  pool_window<true>(w, a, b, c, channels, in, out);
+}
+HWY_ATTR void mean_window(const Windows& w, const Range& a, const Range& b, const Range& c, int64_t channels,
+                          float divisor, const float* in, float* out) {
+  pool_window<false>(w, a, b, c, channels, in, out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < channels; ++i) out[i] /= divisor;
+}
+HWY_ATTR void affine_line(const float* x, const float* scale, const float* shift, float* y, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale[i] + shift[i];
+}
+
+// Tiles of 16 by 16: a cache line of either side is read or written whole.
+HWY_ATTR void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to, const float* x, float* y) {
+  constexpr int64_t kTile = 16;
+  for (int64_t c = from; c < to; c += kTile)
+    for (int64_t r = 0; r < rows; r += kTile) {
+      const int64_t c_end = std::min(c + kTile, to), r_end = std::min(r + kTile, rows);
+      for (int64_t j = c; j < c_end; ++j) {
+#pragma GCC ivdep
+        for (int64_t i = r; i < r_end; ++i) y[j * rows + i] = x[i * columns + j];
+      }
+    }
+}
+
+}  // namespace
+}  // namespace tern::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tern::kernels {
+namespace {
+
+HWY_EXPORT(max_window);
+HWY_EXPORT(mean_window);
+HWY_EXPORT(affine_line);
+HWY_EXPORT(transpose);
+
+constexpr int64_t kGrain = 16384;  // elements worth a thread
+
+// f(x of the image, output line, its windows) for every output position, in parallel.
+template <class F>
+void each_position(const PoolShape& s, int64_t channels, const Windows& w, const float* x, float* y, F f) {
+  const int64_t window = std::max<int64_t>(1, w.in_volume / std::max<int64_t>(1, w.out_volume)),
+                grain = std::max<int64_t>(1, kGrain / (channels * window));
+  parallel_for(0, s.planes * w.out_volume, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t image = at / w.out_volume, o = at % w.out_volume;
+      f(x + image * w.in_volume * channels, y + at * channels, w.ranges[0][o / (w.out[1] * w.out[2])],
+        w.ranges[1][o / w.out[2] % w.out[1]], w.ranges[2][o % w.out[2]]);
+    }
+  });
+}
+
+}  // namespace
+
+void transpose_planes(int64_t batch, int64_t rows, int64_t columns, const float* x, float* y) {
+  const auto run = [](auto... a) { HWY_DYNAMIC_DISPATCH(transpose)(a...); };
+  const int64_t tiles = (columns + 15) / 16, grain = std::max<int64_t>(1, kGrain / (16 * rows + 1));
+  parallel_for(0, batch * tiles, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end;) {
+      const int64_t b = at / tiles, tile = at % tiles, last = std::min(tiles, tile + end - at);
+      run(rows, columns, tile * 16, std::min(columns, last * 16), x + b * rows * columns,
+          y + b * rows * columns);
+      at += last - tile;
+    }
+  });
+}
+
+void max_pool_channels_last(const PoolShape& s, int64_t channels, const float* x, float* y) {
+  const Windows w(s);
+  each_position(s, channels, w, x, y,
+                [&](const float* in, float* out, const Range& a, const Range& b, const Range& c) {
+                  HWY_DYNAMIC_DISPATCH(max_window)(w, a, b, c, channels, in, out);
+                });
+}
+
+void avg_pool_channels_last(const PoolShape& s, int64_t channels, const float* x, float* y) {
+  const Windows w(s);
+  each_position(s, channels, w, x, y,
+                [&](const float* in, float* out, const Range& a, const Range& b, const Range& c) {
+                  if (a.end <= a.begin || b.end <= b.begin || c.end <= c.begin) {
+                    std::fill_n(out, channels, 0.0f);
+                    return;
+                  }
+                  HWY_DYNAMIC_DISPATCH(mean_window)
+                  (w, a, b, c, channels, static_cast<float>(w.divisor(s, a, b, c)), in, out);
+                });
+}
+
+void affine_channels_last(int64_t pixels, int64_t channels, const float* x, const float* scale,
+                          const float* shift, Activation activation, float* y) {
+  const auto line = [](auto... a) { HWY_DYNAMIC_DISPATCH(affine_line)(a...); };
+  parallel_for(0, pixels, std::max<int64_t>(1, kGrain / channels), [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) line(x + p * channels, scale, shift, y + p * channels, channels);
+    activate(activation, y + begin * channels, (end - begin) * channels);
+  });
+}
+
+}  // namespace tern::kernels
+#endif

@@ -1,0 +1,161 @@
+// Displays, comprehensions and f-strings.
+
+#include "tern/base/format.h"
+#include "tern/dispatch/op.h"
+#include "tern/script/compiler.h"
+
+namespace tern::script {
+namespace {
+
+std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
+
+}  // namespace
+
+Val Compiler::list_display(const Expr& e, const Type* hint) {
+  Val v;
+  v.kind = Val::list;
+  const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
+  const Type* element = wanted && wanted->is(TypeKind::list) ? wanted->element() : nullptr;
+  const Type* common = nullptr;
+  for (const ExprPtr& item : e.items) {
+    if (item->kind == ExprKind::starred)
+      error(item->at, "starred elements in lists are not part of TorchScript: add the lists");
+    Val x = value(*item, element);
+    if (element) x = to_type(std::move(x), element, item->at, "the element");
+    const Type* t = plain(x.type);
+    const Type* both = common ? unify(common, t) : t;
+    if (!both)
+      error(item->at,
+            fmt::format("the elements of a list must have one type: this one is {}, those before are {}",
+                        say(t), say(common)));
+    common = both;
+    v.items.push_back(std::move(x));
+  }
+  v.type = Type::list(element ? element : common ? common : Type::tensor());
+  return v;
+}
+
+Val Compiler::dict_display(const Expr& e, const Type* hint) {
+  const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
+  const Type *key = nullptr, *item = nullptr;
+  bool fixed = wanted && wanted->is(TypeKind::dict);
+  if (fixed) key = wanted->element(0), item = wanted->element(1);
+  std::vector<In> inputs;
+  for (size_t i = 0; i < e.items.size(); i += 2) {
+    Val k = materialise(value(*e.items[i])), v = materialise(value(*e.items[i + 1], fixed ? item : nullptr));
+    if (fixed) {
+      k = materialise(to_type(k, key, e.items[i]->at, "the key"));
+      v = materialise(to_type(v, item, e.items[i + 1]->at, "the value"));
+    } else {
+      const Type* a = key ? unify(key, plain(k.type)) : plain(k.type);
+      const Type* b = item ? unify(item, plain(v.type)) : plain(v.type);
+      if (!a || !b) error(e.items[i]->at, "the keys and the values of a dict must have one type each");
+      key = a, item = b;
+    }
+    inputs.push_back(k.in);
+    inputs.push_back(v.in);
+  }
+  at_ = e.at;
+  return simple("prim::DictConstruct", std::move(inputs),
+                Type::dict(key ? key : Type::string(), item ? item : Type::tensor()));
+}
+
+Val Compiler::comprehension(const Expr& e, const Type* hint) {
+  bool is_dict = e.kind == ExprKind::dict_comp;
+  size_t first = is_dict ? 2 : 1;
+  const Expr &target = *e.items[first], &over_expr = *e.items[first + 1];
+  Sugar over = iterable(sugar(over_expr), over_expr.at);
+  const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
+  if (std::optional<std::vector<Sugar>> items = static_items(over, over_expr.at);
+      items && !is_dict && e.items.size() == first + 2) {
+    Val v;
+    v.kind = Val::list;
+    const Type* common = nullptr;
+    for (Sugar& item : *items) {
+      Frame f;
+      f.parent = frame_;
+      f.block = frame_->block;
+      frame_ = &f;
+      assign_sugar(target, std::move(item));
+      Val x = materialise(value(*e.items[0]));
+      frame_ = f.parent;
+      const Type* both = common ? unify(common, plain(x.type)) : plain(x.type);
+      if (!both) error(e.at, "the elements of a list must have one type");
+      common = both;
+      v.items.push_back(std::move(x));
+    }
+    v.type = Type::list(common ? common : Type::tensor());
+    return v;
+  }
+  at_ = e.at;
+  ir::Node& made =
+      is_dict
+          ? make("prim::DictConstruct", {},
+                 {wanted && wanted->is(TypeKind::dict) ? wanted : Type::dict(Type::string(), Type::tensor())})
+          : make("prim::ListConstruct", {},
+                 {wanted && wanted->is(TypeKind::list) ? wanted : Type::list(Type::tensor())});
+  Val trip = over.kind == Sugar::iterable && over.text == "range" && over.items.size() == 1
+                 ? over.items[0].self
+                 : length(over, over_expr.at);
+  ir::Node& node = make("prim::Loop", {operand(trip), In(true)}, {});
+  ir::Block& block = node.add_block();
+  ir::Value& counter = block.add_param(Type::integer(), "i");
+  Frame f;
+  f.parent = frame_;
+  f.block = &block;
+  ir::Node& saved = graph_->insert_point();
+  graph_->insert_at_end(block);
+  frame_ = &f;
+  assign_sugar(target, element(over, typed(counter, Type::integer()), over_expr.at));
+  // Conditions nest the addition.
+  size_t nested = 0;
+  std::vector<ir::Node*> points;
+  for (size_t i = first + 2; i < e.items.size(); ++i, ++nested) {
+    Condition c = condition(*e.items[i]);
+    ir::Node& choice = make("prim::If", {operand(c.value)}, {});
+    ir::Block& inner = choice.add_block();
+    choice.add_block();
+    points.push_back(&graph_->insert_point());
+    graph_->insert_at_end(inner);
+    for (const Refinement& r : c.when_true) refine(r);
+  }
+  if (is_dict) {
+    Val k = materialise(value(*e.items[0])), v = materialise(value(*e.items[1]));
+    if (!(wanted && wanted->is(TypeKind::dict)))
+      made.output().set_type(Type::dict(plain(k.type), plain(v.type)));
+    make("aten::_set_item", {In(made.output()), k.in, v.in}, {});
+  } else {
+    const Type* element_type = wanted && wanted->is(TypeKind::list) ? wanted->element() : nullptr;
+    Val x = materialise(value(*e.items[0], element_type), element_type);
+    if (!element_type) made.output().set_type(Type::list(plain(x.type)));
+    make("aten::append", {In(made.output()), x.in}, {made.output().type()});
+  }
+  frame_ = f.parent;
+  graph_->insert_at(saved);
+  block.add_return(In(true));
+  return typed(made.output(), made.output().type());
+}
+
+Val Compiler::fstring(const Expr& e) {
+  std::string format;
+  Args args;
+  for (const ExprPtr& item : e.items) {
+    if (item->kind == ExprKind::constant && item->value.is_string()) {
+      // aten::format knows no escapes: text with braces is an argument itself.
+      if (item->value.string().find_first_of("{}") == std::string::npos) {
+        format += item->value.string();
+        continue;
+      }
+      format += "{}";
+      args.positional.push_back(constant(item->value));
+    } else {
+      format += "{}";
+      args.positional.push_back(value(*item));
+    }
+  }
+  if (args.positional.empty()) return constant(format);
+  args.positional.insert(args.positional.begin(), constant(format));
+  return call_builtin("aten::format", std::move(args), e.at);
+}
+
+}  // namespace tern::script

@@ -1,0 +1,402 @@
+// Names and attributes: what a name stands for in a function, in its unit, in torch and on a value.
+#include <algorithm>
+#include <cmath>
+
+#include "tern/base/format.h"
+#include "tern/dispatch/op.h"
+#include "tern/script/compiler.h"
+
+namespace tern::script {
+namespace {
+
+std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
+
+// Names of the language that are called like functions.
+constexpr std::string_view specials[] = {"len",
+                                         "range",
+                                         "print",
+                                         "int",
+                                         "float",
+                                         "bool",
+                                         "str",
+                                         "complex",
+                                         "list",
+                                         "dict",
+                                         "tuple",
+                                         "isinstance",
+                                         "hasattr",
+                                         "getattr",
+                                         "annotate",
+                                         "uninitialized",
+                                         "unchecked_cast",
+                                         "enumerate",
+                                         "zip",
+                                         "reversed",
+                                         "min",
+                                         "max",
+                                         "abs",
+                                         "sum",
+                                         "sorted",
+                                         "round",
+                                         "ord",
+                                         "chr",
+                                         "any",
+                                         "all",
+                                         "divmod",
+                                         "pow",
+                                         "super",
+                                         "type",
+                                         "cast",
+                                         "rangelist",
+                                         "device",
+                                         "slice",
+                                         "id",
+                                         "hash"};
+
+}  // namespace
+
+Sugar Compiler::name(const Expr& e) {
+  const std::string& n = e.text;
+  Sugar s;
+  if (Val* v = find(n)) {
+    if (v->type->is(TypeKind::function) && v->is_constant()) {
+      Symbol qualified(v->in.constant().string());
+      if (Function* f = unit_.find_function(qualified)) {
+        s.kind = Sugar::function;
+        s.callee = f;
+        return s;
+      }
+      s.kind = Sugar::class_;
+      s.owner = unit_.find_class(qualified);
+      return s;
+    }
+    s.self = *v;
+    return s;
+  }
+  for (Frame* f = frame_; f; f = f->parent)
+    if (auto it = f->undefined.find(n); it != f->undefined.end())
+      error(e.at, fmt::format("{} is not defined here: {}", n, it->second));
+  Symbol qualified(qualifier_.empty() ? n : qualifier_ + "." + n);
+  if (Function* f = unit_.find_function(qualified)) {
+    s.kind = Sugar::function;
+    s.callee = f;
+    return s;
+  }
+  if (ClassType* c = unit_.find_class(qualified)) {
+    s.kind = Sugar::class_;
+    s.owner = c;
+    return s;
+  }
+  if (n == "torch" || n == "ops" || n == "math" || n == "nn" || n == "F" || n == "typing" ||
+      n == "__torch__" || n == "CONSTANTS" || n == "jit") {
+    s.kind = Sugar::space;
+    s.text = n == "nn" ? "torch.nn" : n == "F" ? "torch.nn.functional" : n == "jit" ? "torch.jit" : n;
+    return s;
+  }
+  if (n == "inf" || n == "nan") {
+    s.self = constant(n == "inf" ? double(INFINITY) : double(NAN));
+    return s;
+  }
+  if (n == "infj" || n == "nanj") {
+    s.self = constant(std::complex<double>(0, n == "infj" ? double(INFINITY) : double(NAN)));
+    return s;
+  }
+  for (std::string_view special : specials)
+    if (special == n) {
+      s.kind = Sugar::special;
+      s.text = n;
+      return s;
+    }
+  static constexpr std::string_view types[] = {"Tensor", "List",   "Dict",    "Tuple",  "Optional",
+                                               "Union",  "Final",  "Any",     "Future", "NoneType",
+                                               "Device", "number", "Callable"};
+  for (std::string_view t : types)
+    if (t == n) {
+      s.kind = Sugar::type;
+      s.text = n;
+      s.type_value = n == "Tensor"     ? Type::tensor()
+                     : n == "NoneType" ? Type::none()
+                     : n == "Device"   ? Type::device_type()
+                     : n == "number"   ? Type::number()
+                                       : Type::any();
+      return s;
+    }
+  error(e.at, fmt::format("undefined value {}", n));
+}
+
+Sugar Compiler::attribute(const Sugar& s, const std::string& n, uint32_t at) {
+  switch (s.kind) {
+    case Sugar::value:
+      return value_attribute(s.self, n, at);
+    case Sugar::space:
+      return space_attribute(s.text, n, at);
+    case Sugar::class_: {
+      if (n == "__new__") {
+        Sugar m;
+        m.kind = Sugar::special;
+        m.text = n;
+        m.owner = s.owner;
+        return m;
+      }
+      if (Function* f = s.owner->method(n)) {
+        Sugar m;
+        m.kind = Sugar::function;
+        m.callee = f;
+        return m;
+      }
+      if (const Attribute* a = s.owner->find(n); a && a->role == Role::constant) {
+        Sugar c;
+        c.self = constant(a->value);
+        return c;
+      }
+      error(at, fmt::format("the class {} has no '{}'", s.owner->name.view(), n));
+    }
+    case Sugar::special:
+      if (s.text == "device") break;
+      [[fallthrough]];
+    default:
+      break;
+  }
+  error(at, fmt::format("this has no attribute '{}'", n));
+}
+
+Sugar Compiler::space_attribute(const std::string& space, const std::string& n, uint32_t at) {
+  Sugar s;
+  auto number = [&](tern::Value v) {
+    s.self = constant(std::move(v));
+    return s;
+  };
+  if (space == "CONSTANTS") {
+    size_t index = unit_.constants.size();
+    if (n.size() > 1 && n[0] == 'c' && n.size() < 10 &&
+        std::all_of(n.begin() + 1, n.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      index = static_cast<size_t>(std::stoul(n.substr(1)));
+    if (index >= unit_.constants.size())
+      error(at, fmt::format("CONSTANTS has no '{}': the archive holds {}", n, unit_.constants.size()));
+    return number(unit_.constants[index]);
+  }
+  std::string path = space + "." + n;
+  if (space == "__torch__" || space.starts_with("__torch__.")) {
+    if (Function* f = unit_.find_function(Symbol(path))) {
+      s.kind = Sugar::function;
+      s.callee = f;
+      return s;
+    }
+    if (ClassType* c = unit_.find_class(Symbol(path))) {
+      s.kind = Sugar::class_;
+      s.owner = c;
+      return s;
+    }
+    s.kind = Sugar::space;
+    s.text = path;
+    return s;
+  }
+  if (space == "ops" || space == "torch.ops") {
+    s.kind = Sugar::space;
+    s.text = "ops." + n;
+    return s;
+  }
+  if (space.starts_with("ops.")) {
+    std::string ns = space.substr(4);
+    if (ns.find('.') != std::string::npos) ns = ns.substr(0, ns.find('.'));
+    s.kind = Sugar::builtin;
+    s.text = ns + "::" + n;
+    return s;
+  }
+  if (space == "typing") {
+    Expr e{ExprKind::name, at, at, n, {}, {}};
+    return name(e);
+  }
+  if (space == "math") {
+    if (n == "pi") return number(3.14159265358979323846);
+    if (n == "e") return number(2.71828182845904523536);
+    if (n == "tau") return number(6.28318530717958647692);
+    if (n == "inf") return number(double(INFINITY));
+    if (n == "nan") return number(double(NAN));
+    s.kind = Sugar::builtin;
+    s.text = "aten::" + n;
+    return s;
+  }
+  if (space == "torch") {
+    if (n == "nn" || n == "jit" || n == "linalg" || n == "special" || n == "fft" || n == "functional" ||
+        n == "autograd" || n == "_C" || n == "ops") {
+      s.kind = Sugar::space;
+      s.text = n == "ops" ? "ops" : path;
+      return s;
+    }
+    if (n == "Tensor") {
+      s.kind = Sugar::type;
+      s.type_value = Type::tensor();
+      return s;
+    }
+    if (n == "device") {
+      s.kind = Sugar::special;
+      s.text = "device";
+      return s;
+    }
+    if (n == "inf") return number(double(INFINITY));
+    if (n == "nan") return number(double(NAN));
+    if (n == "pi") return number(3.14159265358979323846);
+    if (n == "strided") return number(0);
+    if (n == "contiguous_format") return number(MemoryFormat::contiguous);
+    if (n == "preserve_format") return number(MemoryFormat::preserve);
+    if (n == "channels_last") return number(2);
+    if (n == "channels_last_3d") return number(3);
+    static constexpr std::string_view callable_too[] = {"float",  "int",  "bool", "half",
+                                                        "double", "long", "short"};
+    if (std::optional<DType> d = parse_dtype(n)) {
+      bool lower = n[0] >= 'a' && n[0] <= 'z';
+      (void)callable_too;
+      if (lower) return number(*d);
+    }
+    if (n == "half") return number(DType::float16);
+    if (n == "float") return number(DType::float32);
+    if (n == "double") return number(DType::float64);
+    if (n == "long") return number(DType::int64);
+    if (n == "int") return number(DType::int32);
+    if (n == "short") return number(DType::int16);
+    if (n == "bool") return number(DType::bool_);
+    if (n == "cfloat") return number(DType::complex64);
+    if (n == "cdouble") return number(DType::complex128);
+    s.kind = Sugar::builtin;
+    s.text = "aten::" + n;
+    return s;
+  }
+  if (space == "torch.nn" && n == "functional") {
+    s.kind = Sugar::space;
+    s.text = path;
+    return s;
+  }
+  if (space == "torch.jit") {
+    if (n == "annotate" || n == "isinstance") {
+      s.kind = Sugar::special;
+      s.text = n;
+      return s;
+    }
+    s.kind = Sugar::builtin;
+    s.text = n == "is_scripting" ? "jit::is_scripting"
+             : n == "is_tracing" ? "prim::is_tracing"
+                                 : "aten::" + n;
+    return s;
+  }
+  s.kind = Sugar::builtin;
+  if (space == "torch.linalg")
+    s.text = "aten::linalg_" + n;
+  else if (space == "torch.special")
+    s.text = "aten::special_" + n;
+  else if (space == "torch.fft")
+    s.text = "aten::fft_" + n;
+  else
+    s.text = "aten::" + n;
+  return s;
+}
+
+Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at) {
+  Sugar s;
+  const Type* t = v.type;
+  auto bound = [&](std::string builtin) {
+    s.kind = Sugar::builtin;
+    s.text = std::move(builtin);
+    s.self = v;
+    s.has_self = true;
+    return s;
+  };
+  switch (t->kind()) {
+    case TypeKind::class_:
+    case TypeKind::interface: {
+      ClassType* c = unit_.find_class(t->name());
+      if (!c) error(at, fmt::format("the class {} is not known", t->name().view()));
+      // Attributes of a user's class come from its __init__.
+      if (c->kind == ClassKind::plain && !c->find(n) && !c->method(n))
+        if (Function* init = c->method("__init__")) unit_.compile(*init);
+      if (const Attribute* a = c->find(n)) {
+        if (a->role == Role::constant) {
+          s.self = constant(a->value);
+          s.self.type = plain(a->type);
+          return s;
+        }
+        at_ = at;
+        ir::Node& node = make("prim::GetAttr", {v.in}, {a->type}, n);
+        node.set_attribute("name", tern::Value(n));
+        s.self = typed(node.output(), a->type);
+        return s;
+      }
+      if (Function* f = c->method(n)) {
+        s.kind = Sugar::method;
+        s.callee = f;
+        s.self = v;
+        s.has_self = true;
+        return s;
+      }
+      std::string all;
+      for (const Attribute& a : c->attributes) all += (all.empty() ? "" : ", ") + a.name.str();
+      error(at, fmt::format("{} has no attribute or method '{}'; it has {}", c->name.view(), n,
+                            all.empty() ? "none" : all));
+    }
+    case TypeKind::tuple:
+      for (size_t i = 0; i < t->fields().size(); ++i)
+        if (t->fields()[i].view() == n) {
+          Val tuple = materialise(v);
+          s.self = simple("prim::TupleIndex", {tuple.in, In(static_cast<int64_t>(i))}, t->element(i), n);
+          return s;
+        }
+      error(at, fmt::format("{} has no attribute '{}'", say(t), n));
+    case TypeKind::optional:
+      error(at, fmt::format("'{}' of a value of type {}: it may be None; test it with 'is not None' first", n,
+                            say(t)));
+    case TypeKind::device:
+      if (n == "type")
+        s.self = simple("prim::type", {operand(v)}, Type::string());
+      else if (n == "index")
+        s.self = simple("prim::index", {operand(v)}, Type::optional(Type::integer()));
+      else
+        error(at, fmt::format("a device has no '{}'", n));
+      return s;
+    case TypeKind::tensor:
+    case TypeKind::any: {
+      static const std::unordered_map<std::string, std::pair<std::string, const Type*>> properties = {
+          {"dtype", {"prim::dtype", Type::integer()}},
+          {"device", {"prim::device", Type::device_type()}},
+          {"layout", {"prim::layout", Type::integer()}},
+          {"shape", {"aten::size", Type::list(Type::integer())}},
+          {"ndim", {"aten::dim", Type::integer()}},
+          {"requires_grad", {"prim::requires_grad", Type::boolean()}},
+          {"is_cuda", {"prim::is_cuda", Type::boolean()}},
+          {"is_cpu", {"prim::is_cpu", Type::boolean()}},
+          {"is_meta", {"prim::is_meta", Type::boolean()}},
+          {"is_sparse", {"prim::is_sparse", Type::boolean()}},
+          {"is_quantized", {"prim::is_quantized", Type::boolean()}},
+          {"is_mkldnn", {"prim::is_mkldnn", Type::boolean()}},
+          {"is_nested", {"prim::is_nested", Type::boolean()}},
+          {"itemsize", {"prim::itemsize", Type::integer()}},
+          {"data", {"prim::data", Type::tensor()}},
+      };
+      if (auto it = properties.find(n); it != properties.end()) {
+        at_ = at;
+        s.self = simple(it->second.first, {operand(v)}, it->second.second);
+        return s;
+      }
+      static const std::unordered_map<std::string, std::string> operators = {
+          {"T", "aten::numpy_T"}, {"mT", "aten::mT"},     {"H", "aten::matrix_H"},
+          {"mH", "aten::mH"},     {"real", "aten::real"}, {"imag", "aten::imag"}};
+      if (auto it = operators.find(n); it != operators.end()) {
+        Args args;
+        args.positional.push_back(v);
+        s.self = call_builtin(it->second, std::move(args), at);
+        return s;
+      }
+      if (n == "tolist") {
+        s.kind = Sugar::special;
+        s.text = "tolist";
+        s.self = v;
+        s.has_self = true;
+        return s;
+      }
+      return bound("aten::" + n);
+    }
+    default:
+      return bound("aten::" + n);
+  }
+}
+
+}  // namespace tern::script

@@ -1,0 +1,190 @@
+// What can be iterated over: lengths, elements, and elements known while compiling.
+#include <algorithm>
+
+#include "tern/base/format.h"
+#include "tern/dispatch/op.h"
+#include "tern/script/compiler.h"
+
+namespace tern::script {
+namespace {
+
+std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
+
+}  // namespace
+
+Sugar Compiler::iterable(Sugar s, uint32_t at) {
+  if (s.kind == Sugar::iterable) return s;
+  Val v = as_value(std::move(s), at);
+  Sugar out;
+  if (v.type->is(TypeKind::dict)) {
+    Args args;
+    args.positional.push_back(v);
+    v = call_builtin("aten::keys", std::move(args), at);
+  }
+  if (v.kind == Val::list) v = materialise(v);
+  bool fine = v.type->is(TypeKind::list) || v.type->is(TypeKind::tuple) || v.type->is_tensor() ||
+              v.type->is(TypeKind::string) || v.type->is(TypeKind::class_) || v.type->is(TypeKind::any);
+  if (!fine) error(at, fmt::format("a value of type {} cannot be iterated over", say(v.type)));
+  out.self = std::move(v);
+  return out;
+}
+
+Val Compiler::length(const Sugar& over, uint32_t at) {
+  at_ = at;
+  if (over.kind != Sugar::iterable) {
+    Args args;
+    args.positional.push_back(over.self);
+    return call_builtin("aten::len", std::move(args), at);
+  }
+  if (over.text == "range") {
+    if (over.items.size() == 1) return over.items[0].self;
+    Val step = over.items.size() == 3 ? over.items[2].self : constant(1);
+    return simple("aten::__range_length",
+                  {operand(over.items[0].self), operand(over.items[1].self), operand(step)}, Type::integer());
+  }
+  if (over.text == "zip") {
+    if (over.items.empty()) error(at, "zip() needs something to iterate over");
+    std::vector<Val> lengths;
+    for (const Sugar& i : over.items) lengths.push_back(length(i, at));
+    Val least = lengths[0];
+    for (size_t i = 1; i < lengths.size(); ++i)
+      least = simple("prim::min", {operand(least), operand(lengths[i])}, Type::integer());
+    return least;
+  }
+  return length(over.items[0], at);
+}
+
+Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
+  at_ = at;
+  Sugar s;
+  if (over.kind == Sugar::iterable) {
+    if (over.text == "range") {
+      if (over.items.size() == 1) {
+        s.self = index;
+        return s;
+      }
+      Val step = over.items.size() == 3 ? over.items[2].self : constant(1);
+      s.self = simple("aten::__derive_index", {operand(index), operand(over.items[0].self), operand(step)},
+                      Type::integer());
+      return s;
+    }
+    if (over.text == "reversed") {
+      Val n = length(over.items[0], at);
+      Val last = simple("aten::sub", {operand(n), In(1)}, Type::integer());
+      Val mirrored = simple("aten::sub", {operand(last), operand(index)}, Type::integer());
+      return element(over.items[0], mirrored, at);
+    }
+    s.self.kind = Val::tuple;
+    if (over.text == "enumerate") {
+      Val i = index;
+      if (over.items.size() == 2)
+        i = simple("aten::add", {operand(index), operand(over.items[1].self)}, Type::integer());
+      s.self.items.push_back(i);
+      s.self.items.push_back(as_value(element(over.items[0], index, at), at));
+    } else {
+      for (const Sugar& i : over.items) s.self.items.push_back(as_value(element(i, index, at), at));
+    }
+    std::vector<const Type*> types;
+    for (const Val& v : s.self.items) types.push_back(v.type);
+    s.self.type = Type::tuple(types);
+    return s;
+  }
+  Args args;
+  args.positional.push_back(over.self);
+  if (over.self.type->is_tensor() || over.self.type->is(TypeKind::any)) {
+    args.positional.push_back(constant(0));
+    args.positional.push_back(index);
+    s.self = call_builtin("aten::select", std::move(args), at);
+    return s;
+  }
+  args.positional.push_back(index);
+  s.self = call_builtin("aten::__getitem__", std::move(args), at);
+  return s;
+}
+
+// The elements where there is a fixed number of them: tuples, containers of modules, and enumerate or zip
+// over such.
+std::optional<std::vector<Sugar>> Compiler::static_items(const Sugar& over, uint32_t at) {
+  std::vector<Sugar> out;
+  if (over.kind == Sugar::iterable) {
+    if (over.text == "range") return std::nullopt;
+    std::vector<std::vector<Sugar>> parts;
+    size_t least = SIZE_MAX;
+    bool any = false;
+    size_t sources = over.text == "enumerate" ? 1 : over.items.size();
+    for (size_t i = 0; i < sources; ++i) {
+      auto items = static_items(over.items[i], at);
+      if (items) {
+        any = true;
+        least = std::min(least, items->size());
+        parts.push_back(std::move(*items));
+      } else {
+        parts.emplace_back();
+      }
+    }
+    if (!any) return std::nullopt;
+    if (over.text == "reversed") {
+      std::reverse(parts[0].begin(), parts[0].end());
+      return std::move(parts[0]);
+    }
+    int64_t start = 0;
+    if (over.text == "enumerate" && over.items.size() == 2) {
+      if (!over.items[1].self.is_constant()) error(at, "enumerate over modules takes a constant start");
+      start = over.items[1].self.in.constant().to_int();
+    }
+    for (size_t k = 0; k < least; ++k) {
+      Sugar s;
+      s.self.kind = Val::tuple;
+      if (over.text == "enumerate") s.self.items.push_back(constant(start + static_cast<int64_t>(k)));
+      for (size_t i = 0; i < sources; ++i) {
+        bool fixed = !parts[i].empty();
+        s.self.items.push_back(as_value(
+            fixed ? parts[i][k] : element(over.items[i], constant(static_cast<int64_t>(k)), at), at));
+      }
+      std::vector<const Type*> types;
+      for (const Val& v : s.self.items) types.push_back(v.type);
+      s.self.type = Type::tuple(types);
+      out.push_back(std::move(s));
+    }
+    return out;
+  }
+  const Val& v = over.self;
+  if (v.kind == Val::tuple) {
+    for (const Val& i : v.items) {
+      Sugar s;
+      s.self = i;
+      out.push_back(std::move(s));
+    }
+    return out;
+  }
+  if (v.type->is(TypeKind::tuple)) {
+    if (v.is_constant()) {
+      for (size_t i = 0; i < v.type->elements().size(); ++i) {
+        Sugar s;
+        s.self = typed(In(v.in.constant().items()[i]), v.type->element(i));
+        out.push_back(std::move(s));
+      }
+      return out;
+    }
+    at_ = at;
+    ir::Node& unpack = make("prim::TupleUnpack", {v.in}, v.type->elements().vec());
+    for (ir::Value* o : unpack.outputs()) {
+      Sugar s;
+      s.self = typed(*o, o->type());
+      out.push_back(std::move(s));
+    }
+    return out;
+  }
+  if (v.type->is(TypeKind::class_)) {
+    ClassType* c = unit_.find_class(v.type->name());
+    if (!c || !c->is_module()) return std::nullopt;
+    std::vector<std::string> names;
+    for (const Attribute& a : c->attributes)
+      if (a.role == Role::attribute && a.type->is(TypeKind::class_)) names.push_back(a.name.str());
+    for (const std::string& n : names) out.push_back(value_attribute(v, n, at));
+    return out;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tern::script

@@ -1,0 +1,485 @@
+// Expressions: recursive descent, Python's precedences.
+#include <charconv>
+#include <cmath>
+
+#include "tern/base/format.h"
+#include "tern/script/parser.h"
+
+namespace tern::script {
+
+bool is_keyword(std::string_view s) {
+  static constexpr std::string_view words[] = {
+      "and",  "or",    "not",    "in",       "is",     "if",     "else",    "elif",
+      "for",  "while", "def",    "class",    "return", "break",  "pass",    "del",
+      "from", "with",  "raise",  "continue", "assert", "import", "lambda",  "global",
+      "try",  "yield", "except", "finally",  "async",  "await",  "nonlocal"};
+  for (std::string_view w : words)
+    if (w == s) return true;
+  return false;
+}
+
+ExprPtr ExprParser::single_expression() {
+  ExprPtr e = expression_list();
+  take(TokenKind::newline);
+  if (!at_end()) fail_here("text after the expression");
+  return e;
+}
+
+// ---- expressions ----
+ExprPtr ExprParser::node(ExprKind kind, uint32_t at) {
+  auto e = std::make_unique<Expr>();
+  e->kind = kind;
+  e->at = at;
+  e->end = at;
+  return e;
+}
+ExprPtr ExprParser::close(ExprPtr e) {
+  e->end = at_ ? tokens_[at_ - 1].end : 0;
+  return e;
+}
+
+bool ExprParser::starts_expression() const {
+  switch (token().kind) {
+    case TokenKind::number:
+    case TokenKind::string:
+    case TokenKind::fstring:
+      return true;
+    case TokenKind::name:
+      return !is_keyword(token().text) || token().text == "not" || token().text == "lambda";
+    case TokenKind::op:
+      return token().text == "(" || token().text == "[" || token().text == "{" || token().text == "-" ||
+             token().text == "+" || token().text == "~" || token().text == "*" || token().text == "...";
+    default:
+      return false;
+  }
+}
+
+// a, b, c without brackets is a tuple.
+ExprPtr ExprParser::expression_list() {
+  uint32_t at = token().at;
+  ExprPtr first = starred();
+  if (!is(",")) return first;
+  ExprPtr tuple = node(ExprKind::tuple, at);
+  tuple->items.push_back(std::move(first));
+  while (take(",")) {
+    if (!starts_expression()) break;
+    tuple->items.push_back(starred());
+  }
+  return close(std::move(tuple));
+}
+ExprPtr ExprParser::target_list() {
+  uint32_t at = token().at;
+  ExprPtr first = postfix();
+  if (!is(",")) return first;
+  ExprPtr tuple = node(ExprKind::tuple, at);
+  tuple->items.push_back(std::move(first));
+  while (take(",")) {
+    if (is("in")) break;
+    tuple->items.push_back(postfix());
+  }
+  return close(std::move(tuple));
+}
+ExprPtr ExprParser::starred() {
+  if (!is("*")) return expression();
+  ExprPtr e = node(ExprKind::starred, token().at);
+  expect("*");
+  e->items.push_back(expression());
+  return close(std::move(e));
+}
+
+ExprPtr ExprParser::expression() {
+  Deeper deeper(*this);
+  if (is("lambda")) fail_here("lambda is not part of TorchScript: define a function");
+  uint32_t at = token().at;
+  ExprPtr value = binary(0);
+  if (!is("if")) return value;
+  take("if");
+  ExprPtr e = node(ExprKind::ternary, at);
+  e->items.push_back(std::move(value));
+  e->items.push_back(binary(0));
+  expect("else");
+  e->items.push_back(expression());
+  return close(std::move(e));
+}
+
+// Python's levels, loosest first; `not`, comparisons, unary minus and ** have rules of their own.
+ExprPtr ExprParser::binary(int level) {
+  static constexpr std::string_view levels[][5] = {
+      {"or"}, {"and"}, {}, {}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}};
+  if (level == 2) return negation();
+  if (level == 3) return comparison();
+  if (level == 10) return unary();
+  Deeper deeper(*this);
+  ExprPtr left = binary(level + 1);
+  for (;;) {
+    std::string_view found;
+    for (std::string_view op : levels[level])
+      if (!op.empty() && is(op)) found = op;
+    if (found.empty()) return left;
+    ExprPtr e = node(ExprKind::binary, token().at);
+    e->text = found;
+    take(found);
+    e->items.push_back(std::move(left));
+    e->items.push_back(binary(level + 1));
+    left = close(std::move(e));
+  }
+}
+ExprPtr ExprParser::negation() {
+  if (!is("not")) return binary(3);
+  Deeper deeper(*this);
+  ExprPtr e = node(ExprKind::unary, token().at);
+  take("not");
+  e->text = "not";
+  e->items.push_back(negation());
+  return close(std::move(e));
+}
+std::string ExprParser::comparison_operator() {
+  for (std::string_view op : {"==", "!=", "<=", ">=", "<", ">", "in"})
+    if (take(op)) return std::string(op);
+  if (is("not") && ahead(1).text == "in") {
+    at_ += 2;
+    return "not in";
+  }
+  if (take("is")) return take("not") ? "is not" : "is";
+  return {};
+}
+// a < b < c is (a < b) and (b < c).
+ExprPtr ExprParser::comparison() {
+  ExprPtr left = binary(4), chain;
+  for (;;) {
+    uint32_t at = token().at, from = static_cast<uint32_t>(at_);
+    std::string op = comparison_operator();
+    if (op.empty()) return chain ? std::move(chain) : std::move(left);
+    uint32_t operand = static_cast<uint32_t>(at_);
+    ExprPtr right = binary(4);
+    ExprPtr again;
+    if (is("<") || is(">") || is("<=") || is(">=") || is("==") || is("!=") || is("is") || is("in")) {
+      size_t end = at_;
+      at_ = operand;
+      again = binary(4);
+      at_ = end;
+    }
+    (void)from;
+    ExprPtr e = node(ExprKind::binary, at);
+    e->text = op;
+    e->items.push_back(std::move(left));
+    e->items.push_back(std::move(right));
+    e = close(std::move(e));
+    if (chain) {
+      ExprPtr both = node(ExprKind::binary, at);
+      both->text = "and";
+      both->items.push_back(std::move(chain));
+      both->items.push_back(std::move(e));
+      e = close(std::move(both));
+    }
+    if (!again) return e;
+    chain = std::move(e);
+    left = std::move(again);
+  }
+}
+ExprPtr ExprParser::unary() {
+  for (std::string_view op : {"-", "+", "~"}) {
+    if (!is(op)) continue;
+    Deeper deeper(*this);
+    ExprPtr e = node(ExprKind::unary, token().at);
+    take(op);
+    e->text = op;
+    e->items.push_back(unary());
+    return close(std::move(e));
+  }
+  return power();
+}
+ExprPtr ExprParser::power() {
+  ExprPtr base = postfix();
+  if (!is("**")) return base;
+  Deeper deeper(*this);
+  ExprPtr e = node(ExprKind::binary, token().at);
+  take("**");
+  e->text = "**";
+  e->items.push_back(std::move(base));
+  e->items.push_back(unary());
+  return close(std::move(e));
+}
+
+ExprPtr ExprParser::postfix() {
+  ExprPtr e = atom();
+  for (;;) {
+    uint32_t at = token().at;
+    if (take(".")) {
+      ExprPtr a = node(ExprKind::attribute, token().at);
+      if (token().kind != TokenKind::name) fail_here("expected a name after '.'");
+      a->text = std::string(tokens_[at_++].text);  // keywords too: ops.aten.is
+      a->items.push_back(std::move(e));
+      e = close(std::move(a));
+    } else if (take("(")) {
+      ExprPtr c = node(ExprKind::call, e->at);
+      c->items.push_back(std::move(e));
+      while (!take(")")) {
+        if (token().kind == TokenKind::name && ahead(1).kind == TokenKind::op && ahead(1).text == "=") {
+          ExprPtr k = node(ExprKind::keyword, token().at);
+          k->text = std::string(tokens_[at_].text);
+          at_ += 2;
+          k->items.push_back(expression());
+          c->items.push_back(close(std::move(k)));
+        } else {
+          ExprPtr arg = starred();
+          if (is("for")) arg = comprehension(std::move(arg), nullptr, c->at);
+          c->items.push_back(std::move(arg));
+        }
+        if (!is(")")) expect(",");
+      }
+      e = close(std::move(c));
+    } else if (take("[")) {
+      ExprPtr s = node(ExprKind::subscript, at);
+      s->items.push_back(std::move(e));
+      if (is("]")) fail_here("expected an index");
+      while (!take("]")) {
+        s->items.push_back(slice());
+        if (!is("]")) {
+          expect(",");
+          s->text = ",";  // x[i,] and x[i, j] are tuples
+        }
+      }
+      e = close(std::move(s));
+    } else {
+      return e;
+    }
+  }
+}
+
+ExprPtr ExprParser::slice() {
+  uint32_t at = token().at;
+  ExprPtr first;
+  if (!is(":")) first = starred();
+  if (!is(":")) return first;
+  take(":");
+  ExprPtr s = node(ExprKind::slice, at);
+  s->items.push_back(std::move(first));
+  s->items.push_back(is(":") || is("]") || is(",") ? nullptr : expression());
+  s->items.push_back(nullptr);
+  if (take(":") && !is("]") && !is(",")) s->items[2] = expression();
+  return close(std::move(s));
+}
+
+// Its `for` is next. `value` is given for a dict.
+ExprPtr ExprParser::comprehension(ExprPtr element, ExprPtr value, uint32_t at) {
+  ExprPtr e = node(value ? ExprKind::dict_comp : ExprKind::list_comp, at);
+  e->items.push_back(std::move(element));
+  if (value) e->items.push_back(std::move(value));
+  expect("for");
+  e->items.push_back(target_list());
+  expect("in");
+  e->items.push_back(binary(0));
+  while (take("if")) e->items.push_back(binary(0));
+  if (is("for")) fail_here("comprehensions with more than one 'for' are not part of TorchScript");
+  return close(std::move(e));
+}
+
+ExprPtr ExprParser::atom() {
+  Deeper deeper(*this);
+  uint32_t at = token().at;
+  switch (token().kind) {
+    case TokenKind::number:
+      return number();
+    case TokenKind::string:
+    case TokenKind::fstring:
+      return strings();
+    case TokenKind::name:
+      break;
+    case TokenKind::op:
+      if (take("...")) return close(node(ExprKind::dots, at));
+      if (take("(")) return parenthesised(at);
+      if (take("[")) return list(at);
+      if (take("{")) return dict(at);
+      [[fallthrough]];
+    default:
+      fail_here("expected an expression but found " + describe());
+  }
+  std::string_view word = token().text;
+  if (word == "None" || word == "True" || word == "False") {
+    ++at_;
+    ExprPtr e = node(ExprKind::constant, at);
+    if (word != "None") e->value = tern::Value(word == "True");
+    return close(std::move(e));
+  }
+  if (is_keyword(word)) fail_here("expected an expression but found " + describe());
+  ExprPtr e = node(ExprKind::name, at);
+  e->text = std::string(word);
+  ++at_;
+  return close(std::move(e));
+}
+
+ExprPtr ExprParser::number() {
+  ExprPtr e = node(ExprKind::constant, token().at);
+  std::string text;
+  for (char c : token().text)
+    if (c != '_') text += c;
+  const char *first = text.data(), *last = first + text.size();
+  if (text.size() > 2 && text[0] == '0' && isalpha(static_cast<unsigned char>(text[1])) &&
+      (text[1] | 32) != 'e' && (text[1] | 32) != 'j') {
+    int base = (text[1] | 32) == 'x' ? 16 : (text[1] | 32) == 'b' ? 2 : 8;
+    uint64_t v = 0;
+    auto r = std::from_chars(first + 2, last, v, base);
+    if (r.ec != std::errc() || r.ptr != last) fail_here("a number that is not understood");
+    e->value = tern::Value(static_cast<int64_t>(v));
+  } else if (text.back() == 'j' || text.back() == 'J') {
+    double d = 0;
+    auto r = std::from_chars(first, last - 1, d);
+    if (r.ec != std::errc() || r.ptr != last - 1) fail_here("a number that is not understood");
+    e->value = tern::Value(std::complex<double>(0, d));
+  } else if (text.find_first_of(".eE") != std::string::npos) {
+    double d = 0;
+    auto r = std::from_chars(first, last, d);
+    if (r.ec == std::errc::result_out_of_range)
+      d = std::strtod(text.c_str(), nullptr);
+    else if (r.ec != std::errc() || r.ptr != last)
+      fail_here("a number that is not understood");
+    e->value = tern::Value(d);
+  } else {
+    int64_t v = 0;
+    auto r = std::from_chars(first, last, v);
+    if (r.ec == std::errc::result_out_of_range && text == "9223372036854775808") {
+      v = INT64_MIN;  // only right after a minus, where negation gives it back
+    } else if (r.ec != std::errc() || r.ptr != last) {
+      fail_here("an integer that does not fit 64 bits");
+    }
+    e->value = tern::Value(v);
+  }
+  ++at_;
+  return close(std::move(e));
+}
+
+// Neighbouring strings are one.
+ExprPtr ExprParser::strings() {
+  uint32_t at = token().at;
+  std::string text;
+  ExprPtr formatted;
+  while (token().kind == TokenKind::string || token().kind == TokenKind::fstring) {
+    if (token().kind == TokenKind::string) {
+      text += string_content(*source_, token());
+    } else {
+      if (!formatted) formatted = node(ExprKind::fstring, at);
+      fstring(token(), text, *formatted);
+    }
+    ++at_;
+  }
+  if (formatted) {
+    flush_text(text, *formatted, at);
+    return close(std::move(formatted));
+  }
+  ExprPtr e = node(ExprKind::constant, at);
+  e->value = tern::Value(text);
+  return close(std::move(e));
+}
+void ExprParser::flush_text(std::string& text, Expr& out, uint32_t at) {
+  if (text.empty()) return;
+  ExprPtr c = node(ExprKind::constant, at);
+  c->value = tern::Value(text);
+  out.items.push_back(std::move(c));
+  text.clear();
+}
+void ExprParser::fstring(const Token& t, std::string& text, Expr& out) {
+  std::string_view s = t.text;
+  size_t quote = s.find_first_of("'\"");
+  size_t marks = s.size() >= quote + 6 && s[quote + 1] == s[quote] && s[quote + 2] == s[quote] ? 3 : 1;
+  size_t end = s.size() - marks;
+  for (size_t i = quote + marks; i < end;) {
+    char c = s[i];
+    if ((c == '{' || c == '}') && i + 1 < end && s[i + 1] == c) {
+      text += c;
+      i += 2;
+    } else if (c == '}') {
+      fail_at(*source_, t.at + static_cast<uint32_t>(i), "a single '}' in an f-string");
+    } else if (c == '{') {
+      size_t start = i + 1;
+      int depth = 0;
+      for (++i; i < end && (depth > 0 || s[i] != '}'); ++i) {
+        if (s[i] == '(' || s[i] == '[' || s[i] == '{') ++depth;
+        if (s[i] == ')' || s[i] == ']' || s[i] == '}') --depth;
+        if (depth == 0 && (s[i] == ':' || s[i] == '!') && !(s[i] == '!' && i + 1 < end && s[i + 1] == '='))
+          fail_at(*source_, t.at + static_cast<uint32_t>(i),
+                  "format specifications in f-strings are not part of TorchScript");
+      }
+      if (i >= end)
+        fail_at(*source_, t.at + static_cast<uint32_t>(start),
+                "an expression in an f-string that is never closed");
+      flush_text(text, out, t.at);
+      // The part is read as a source of its own whose positions are those of this one.
+      auto part = std::make_shared<Source>(*source_);
+      std::string padded(t.at + start, ' ');
+      for (size_t k = 0; k < padded.size(); ++k)
+        if (source_->text[k] == '\n') padded[k] = '\n';
+      part->text = padded + std::string(s.substr(start, i - start));
+      ExprParser inner(part);
+      inner.depth_ = depth_ + 1;
+      while (inner.take(TokenKind::newline) || inner.take(TokenKind::indent)) {
+      }
+      if (inner.depth_ > max_nesting) fail_here("nested too deeply");
+      out.items.push_back(inner.expression());
+      ++i;
+    } else {
+      size_t stop = i;
+      while (stop < end && s[stop] != '{' && s[stop] != '}')
+        stop += s[stop] == '\\' && stop + 1 < end ? 2 : 1;
+      stop = std::min(stop, end);
+      append_escaped(text, s.substr(i, stop - i), *source_, t.at);
+      i = stop;
+    }
+  }
+}
+
+ExprPtr ExprParser::parenthesised(uint32_t at) {
+  if (take(")")) return close(node(ExprKind::tuple, at));
+  ExprPtr first = starred();
+  if (is("for")) {
+    ExprPtr e = comprehension(std::move(first), nullptr, at);
+    expect(")");
+    return e;
+  }
+  if (take(")")) {
+    if (first->kind == ExprKind::starred)
+      fail_at(*source_, at, "a starred expression needs a tuple or list around it");
+    return first;
+  }
+  ExprPtr tuple = node(ExprKind::tuple, at);
+  tuple->items.push_back(std::move(first));
+  while (!take(")")) {
+    expect(",");
+    if (take(")")) break;
+    tuple->items.push_back(starred());
+  }
+  return close(std::move(tuple));
+}
+ExprPtr ExprParser::list(uint32_t at) {
+  ExprPtr e = node(ExprKind::list, at);
+  while (!take("]")) {
+    ExprPtr item = starred();
+    if (e->items.empty() && is("for")) {
+      ExprPtr c = comprehension(std::move(item), nullptr, at);
+      expect("]");
+      return close(std::move(c));
+    }
+    e->items.push_back(std::move(item));
+    if (!is("]")) expect(",");
+  }
+  return close(std::move(e));
+}
+ExprPtr ExprParser::dict(uint32_t at) {
+  ExprPtr e = node(ExprKind::dict, at);
+  while (!take("}")) {
+    ExprPtr key = expression();
+    expect(":");
+    ExprPtr value = expression();
+    if (e->items.empty() && is("for")) {
+      ExprPtr c = comprehension(std::move(key), std::move(value), at);
+      expect("}");
+      return close(std::move(c));
+    }
+    e->items.push_back(std::move(key));
+    e->items.push_back(std::move(value));
+    if (!is("}")) expect(",");
+  }
+  return close(std::move(e));
+}
+
+}  // namespace tern::script

@@ -1,0 +1,125 @@
+// The parser of expressions, on which the parser of statements stands. Internal to this room.
+#pragma once
+#include "tern/script/lexer.h"
+
+namespace tern::script {
+
+constexpr int max_nesting = 250;
+bool is_keyword(std::string_view word);
+
+class ExprParser {
+ public:
+  explicit ExprParser(SourcePtr source) : source_(std::move(source)), tokens_(tokenize(*source_)) {}
+  ExprPtr single_expression();
+
+ protected:
+  struct Deeper {
+    explicit Deeper(ExprParser& p) : parser(p) {
+      if (++parser.depth_ > max_nesting) parser.fail_here("nested too deeply");
+    }
+    ~Deeper() { --parser.depth_; }
+    ExprParser& parser;
+  };
+
+  // ---- tokens ----
+  const Token& token() const { return tokens_[at_]; }
+  const Token& ahead(size_t n) const { return tokens_[std::min(at_ + n, tokens_.size() - 1)]; }
+  bool at_end() const { return token().kind == TokenKind::end; }
+  bool is(std::string_view text) const {
+    return (token().kind == TokenKind::op || token().kind == TokenKind::name) && token().text == text;
+  }
+  bool take(std::string_view text) {
+    if (!is(text)) return false;
+    ++at_;
+    return true;
+  }
+  bool take(TokenKind kind) {
+    if (token().kind != kind || kind == TokenKind::end) return false;
+    ++at_;
+    return true;
+  }
+  void expect(std::string_view text) {
+    if (!take(text)) fail_here("expected '" + std::string(text) + "' but found " + describe());
+  }
+  std::string describe() const {
+    switch (token().kind) {
+      case TokenKind::newline:
+        return "the end of the line";
+      case TokenKind::indent:
+        return "an indent";
+      case TokenKind::dedent:
+        return "the end of a block";
+      case TokenKind::end:
+        return "the end of the source";
+      default:
+        return "'" + std::string(token().text.substr(0, 60)) + "'";
+    }
+  }
+  [[noreturn]] void fail_here(std::string_view message) const { fail_at(*source_, token().at, message); }
+  std::string identifier() {
+    if (token().kind != TokenKind::name || is_keyword(token().text))
+      fail_here("expected a name but found " + describe());
+    return std::string(tokens_[at_++].text);
+  }
+  std::string dotted() {
+    std::string name = identifier();
+    while (take(".")) name += "." + identifier();
+    return name;
+  }
+  void end_line() {
+    if (take(";")) {
+      take(TokenKind::newline);
+      return;
+    }
+    if (!take(TokenKind::newline) && !at_end() && token().kind != TokenKind::dedent)
+      fail_here("expected the end of the line but found " + describe());
+  }
+  void skip_line() {
+    while (!at_end() && token().kind != TokenKind::newline) ++at_;
+    take(TokenKind::newline);
+  }
+  std::vector<std::string> read_decorators() {
+    std::vector<std::string> all;
+    while (take("@")) {
+      all.push_back(dotted());
+      if (is("("))
+        skip_line();
+      else
+        end_line();
+    }
+    return all;
+  }
+
+  // ---- expressions ----
+  ExprPtr node(ExprKind kind, uint32_t at);
+  ExprPtr close(ExprPtr e);
+  bool starts_expression() const;
+  ExprPtr expression_list();
+  ExprPtr target_list();
+  ExprPtr starred();
+  ExprPtr expression();
+  ExprPtr binary(int level);
+  ExprPtr negation();
+  std::string comparison_operator();
+  ExprPtr comparison();
+  ExprPtr unary();
+  ExprPtr power();
+  ExprPtr postfix();
+  ExprPtr slice();
+  ExprPtr comprehension(ExprPtr element, ExprPtr value, uint32_t at);
+  ExprPtr atom();
+  ExprPtr number();
+  ExprPtr strings();
+  void fstring(const Token& t, std::string& text, Expr& out);
+  void flush_text(std::string& text, Expr& out, uint32_t at);
+  ExprPtr parenthesised(uint32_t at);
+  ExprPtr list(uint32_t at);
+  ExprPtr dict(uint32_t at);
+
+  SourcePtr source_;
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace tern::script
