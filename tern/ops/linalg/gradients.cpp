@@ -235,11 +235,20 @@ Tensor pinv_backward(const Tensor& grad, const Tensor& pinv, const Tensor& A) {
   return neg(adjoint(matmul(K, pinv))) + matmul(matmul(gh - matmul(A, K), pinv), ph) + pK -
          matmul(matmul(pK, pinv), A);
 }
-std::tuple<Tensor, Tensor> lstsq_backward(const Tensor& grad, const Tensor& A, const Tensor& B) {
+std::tuple<Tensor, Tensor> lstsq_backward(GradContext& c, const Tensor& A, const Tensor& B, const Tensor& X) {
   bool vector = B.dim() == 1 || is_vector_case(A, B);
-  Tensor g = vector ? unsqueeze(grad, -1) : grad, b = vector ? unsqueeze(B, -1) : B;
-  Tensor pinv = linalg_pinv(A);
-  Tensor ga = pinv_backward(matmul(g, adjoint(b)), pinv, A), gb = matmul(adjoint(pinv), g);
+  Tensor b = vector ? unsqueeze(B, -1) : B, ga = zeros_like(A), gb = zeros_like(b);
+  if (c.has_grad(0)) {
+    Tensor g = vector ? unsqueeze(c.grad(0), -1) : c.grad(0), pinv = linalg_pinv(A);
+    ga = pinv_backward(matmul(g, adjoint(b)), pinv, A);
+    gb = matmul(adjoint(pinv), g);
+  }
+  if (c.has_grad(1) && !surely_eq(c.grad(1).numel(), 0)) {
+    // The residual's slope by X is zero: only A and B themselves count.
+    Tensor x = vector ? unsqueeze(X, -1) : X, w = 2 * (matmul(A, x) - b) * unsqueeze(c.grad(1), -2);
+    ga = ga + matmul(w, adjoint(x));
+    gb = gb - w;
+  }
   if (vector) gb = squeeze(gb, -1);
   return {sums_to(ga, A), sums_to(gb, B)};
 }

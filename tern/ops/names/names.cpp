@@ -11,13 +11,6 @@
 namespace tern {
 namespace {
 
-Tensor float_power_into(const Tensor& self, const Tensor& result) {
-  if (self.dtype() != result.dtype())
-    failf("the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
-          script_name(self.dtype()), script_name(result.dtype()));
-  return copy_(self, result);
-}
-
 Tensor take_over(const Tensor& self, const Storage& storage, Dims sizes, Dims strides, SymInt offset) {
   self->storage = storage;
   Tensor view = self.as_view(std::move(sizes), std::move(strides), offset);
@@ -32,13 +25,6 @@ Tensor take_over(const Tensor& self, const Storage& storage, Dims sizes, Dims st
 }
 
 }  // namespace
-
-Tensor body_float_power__Tensor(const args::float_power__Tensor& a) {
-  return float_power_into(a.self, float_power(a.self, a.exponent));
-}
-Tensor body_float_power__Scalar(const args::float_power__Scalar& a) {
-  return float_power_into(a.self, float_power(a.self, a.exponent));
-}
 
 Tensor body_matrix_H(const args::matrix_H& a) {
   if (a.self.dim() == 0) return a.self;
@@ -102,10 +88,6 @@ Tensor kernel_detach_(const args::detach_& a) {
   return a.self;
 }
 
-Tensor kernel_as_strided_(const args::as_strided_& a) {
-  Tensor view = strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset()));
-  return take_over(a.self, a.self.storage(), Dims(view.sizes()), Dims(view.strides()), view.offset());
-}
 Tensor kernel_set_(const args::set_& a) {
   return take_over(a.self, Storage::allocate(0), Dims{SymInt(0)}, Dims{SymInt(1)}, 0);
 }
