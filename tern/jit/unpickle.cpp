@@ -193,6 +193,18 @@ tern::Value Unpickler::object(const Pickle& p) {
                   module, name));
 }
 
+namespace {
+// Code of a file that runs while it is read: no loops and no calls, so that reading always ends.
+bool ends_surely(const ir::Block& block) {
+  for (const ir::Node& n : block) {
+    if (n.is("prim::Loop") || n.is("prim::CallMethod") || n.is("prim::CallFunction")) return false;
+    for (const ir::Block* b : n.blocks())
+      if (!ends_surely(*b)) return false;
+  }
+  return true;
+}
+}  // namespace
+
 tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   if (!unit_) bad(fmt::format("an object of {} in a checkpoint", class_name));
   script::ClassType* type = unit_->find_class(Symbol(class_name));
@@ -206,9 +218,17 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   tern::Value object = script::Object::make(unit_, *type);
   script::Object& o = *script::Object::of(object);
   if (!state) return object;
-  if (!state->is(PickleKind::dict))
-    bad(fmt::format("objects of {} with a __setstate__ of their own are not supported", class_name));
-  for (size_t i = 0; i < state->pair_count(); ++i) {
+  if (script::Function* set_state = type->method("__setstate__")) {
+    unit_->compile(*set_state);
+    if (set_state->args().size() != 2 || !ends_surely(set_state->graph().top()))
+      bad(fmt::format("the __setstate__ of {} is more than a list of assignments", class_name));
+    tern::Value given = read(*state);
+    apply_type(given, *set_state->args()[1].type);
+    set_state->call(std::vector<tern::Value>{object, given});
+  } else if (!state->is(PickleKind::dict)) {
+    bad(fmt::format("the state of {} is not a dict", class_name));
+  }
+  for (size_t i = 0; state->is(PickleKind::dict) && i < state->pair_count(); ++i) {
     Symbol name(state->key(i).as_string());
     tern::Value v = read(state->value(i));
     const script::Attribute* a = type->find(name);
