@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build configure packages venv demo test fuzz bench bench-ops format format-check prices install clean
+.PHONY: help build configure packages venv demo test fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ build: configure  ## build everything (PRESET=release, debug, asan or tsan)
 	@echo "== building $(BUILD)"
 	@cmake --build $(BUILD) -j $(JOBS)
 
-configure: packages $(if $(filter test bench bench-ops,$(MAKECMDGOALS)),venv)
+configure: packages $(if $(filter test bench bench-ops bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
 	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
 	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
@@ -76,6 +76,20 @@ fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); f
 bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py $(BUILD)
+
+bench-jit: venv build  ## TorchScript beside PyTorch: trace, load, first and later calls
+	@$(VENV)/bin/python bench/jit.py $(BUILD)
+
+ZOO ?= ../shared/zoo/make.py
+ZOO_VENV ?= build/zoo-venv
+zoo-pt: venv build  ## TorchScript files of real architectures through Tern and back; ONLY="bert,t5"; table in docs/zoo.md
+	@if [ ! -x $(ZOO_VENV)/bin/python ]; then \
+	  echo "== making $(ZOO_VENV) with requirements-zoo.txt"; \
+	  python3 -m venv $(ZOO_VENV); $(ZOO_VENV)/bin/python -m pip install --disable-pip-version-check -q -r requirements-zoo.txt; \
+	fi
+	@mkdir -p build/zoo
+	@OMP_NUM_THREADS=1 $(VENV)/bin/python tests/zoo/run.py build/zoo --tern $(BUILD)/tern --make $(ZOO) --make-with $(ZOO_VENV)/bin/python \
+	  $(if $(ONLY),--only $(ONLY),--table docs/zoo.md)
 
 bench-ops: venv build  ## every family of operators beside PyTorch eager, three sizes, one and two threads
 	@$(VENV)/bin/python bench/ops.py --build $(BUILD)

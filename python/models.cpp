@@ -3,6 +3,7 @@
 
 #include "objects.h"
 #include "tern/export/module.h"
+#include "tern/jit/archive.h"
 #include "tern/runtime/model_file.h"
 #include "tern/runtime/session.h"
 
@@ -40,6 +41,20 @@ class Model {
   ExportedModule module_;
 };
 
+// Objects of unknown classes have no Python object here: their names stand for them.
+Value named(const Value& v) {
+  if (const std::string* name = jit::opaque_class(v)) return Value("<" + *name + ">");
+  if (v.is_dict()) {
+    std::vector<std::pair<Value, Value>> entries;
+    for (const auto& [k, item] : v.entries()) entries.emplace_back(k, named(item));
+    return Value::dict(std::move(entries));
+  }
+  if (!v.is_list() && !v.is_tuple()) return v;
+  std::vector<Value> items;
+  for (const Value& item : v.items()) items.push_back(named(item));
+  return v.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+}
+
 }  // namespace
 
 void bind_models(nb::module_& m) {
@@ -50,13 +65,19 @@ void bind_models(nb::module_& m) {
       .def_prop_ro("code", [](const Model& model) { return model.program().code(); })
       .def("__repr__", [](const Model& model) { return model.program().str(); });
   nb::dict readers, writers;
-  nb::object reader = nb::cpp_function([](const std::string& path) { return Model(load_model(path)); });
+  // A checkpoint of torch.save is what it holds: dicts of tensors.
+  nb::object reader = nb::cpp_function([](const std::string& path) -> nb::object {
+    if (format_of_file(path) == ModelFormat::checkpoint)
+      return object_from(named(jit::load_checkpoint(path)));
+    return nb::cast(Model(load_model(path)));
+  });
   nb::object writer = nb::cpp_function(
       [](const Model& model, const std::string& path) { save_model(model.program(), path); });
   for (const char* extension : {".pt2", ".pt", ".onnx"}) {
     readers[extension] = reader;
     writers[extension] = writer;
   }
+  for (const char* extension : {".pth", ".ckpt", ".bin"}) readers[extension] = reader;
   m.attr("_readers") = readers;
   m.attr("_writers") = writers;
 }

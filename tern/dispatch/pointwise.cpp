@@ -130,6 +130,53 @@ Dims broadcast_sizes(Span<const SymInt> a, Span<const SymInt> b) {
   return sizes;
 }
 
+namespace {
+
+// Dense strides that keep the order of dimensions of these operands, the first that has an opinion deciding:
+// a stride of zero has none, and of equal strides the larger size is the inner one. What PyTorch's
+// elementwise results have.
+Dims dense_strides(const Dims& sizes, Span<const Tensor* const> operands) {
+  int ndim = static_cast<int>(sizes.size());
+  auto stride = [&](const Tensor& t, int d) -> int64_t {
+    int own = d - (ndim - static_cast<int>(t.dim()));
+    if (own < 0 || (t.int_sizes()[own] == 1 && sizes[static_cast<size_t>(d)].as_int() != 1)) return 0;
+    return t.int_strides()[own];
+  };
+  // Negative: a is inside of b already; positive: they must change places; zero: nobody says.
+  auto compare = [&](int a, int b) {
+    for (const Tensor* t : operands) {
+      int64_t x = stride(*t, a), y = stride(*t, b);
+      if (x == 0 || y == 0) continue;
+      if (x != y) return x < y ? -1 : 1;
+      if (sizes[static_cast<size_t>(a)].as_int() > sizes[static_cast<size_t>(b)].as_int()) return 1;
+    }
+    return 0;
+  };
+  SmallVector<int, 6> order;  // from the inside out
+  for (int d = ndim - 1; d >= 0; --d) order.push_back(d);
+  for (int i = 1; i < ndim; ++i) {
+    int moving = i;
+    for (int j = i - 1; j >= 0; --j) {
+      int c = compare(order[static_cast<size_t>(j)], order[static_cast<size_t>(moving)]);
+      if (c > 0) {
+        std::swap(order[static_cast<size_t>(j)], order[static_cast<size_t>(moving)]);
+        moving = j;
+      } else if (c < 0) {
+        break;
+      }
+    }
+  }
+  Dims strides(sizes.size(), SymInt(1));
+  int64_t step = 1;
+  for (int d : order) {
+    strides[static_cast<size_t>(d)] = step;
+    step *= std::max<int64_t>(sizes[static_cast<size_t>(d)].as_int(), 1);
+  }
+  return strides;
+}
+
+}  // namespace
+
 Shape like(const Tensor& t, DType dtype) {
   Shape s(t.sizes(), dtype == DType::undefined ? t.dtype() : dtype);
   s.device = t.device();
@@ -139,52 +186,40 @@ Shape like(const Tensor& t, DType dtype) {
       s.strides = Dims(t.strides());
     return s;
   }
-  // Dense in some order of dimensions: keep that order.
-  SmallVector<int, 6> order;
-  for (int d = 0; d < t.dim(); ++d) order.push_back(d);
-  const int64_t *sizes = t.int_sizes(), *strides = t.int_strides();
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] < strides[b]; });
-  int64_t step = 1;
-  for (int d : order) {
-    if (sizes[d] != 1 && strides[d] != step) return s;
-    step *= sizes[d];
-  }
-  s.strides = Dims(t.strides());
-  // A dimension of size one keeps a stride that says nothing: give it the dense one.
-  step = 1;
-  for (int d : order) {
-    s.strides[d] = step;
-    step *= sizes[d];
-  }
+  const Tensor* operands[] = {&t};
+  s.strides = dense_strides(s.sizes, operands);
   return s;
 }
 
 Shape pointwise_shape(const Op& op, const Arg* args) {
   Dims sizes;
-  const Tensor* model = nullptr;  // an input of the full size: its order of dimensions is kept
-  bool first = true, differ = false;
+  const Tensor* model = nullptr;  // an input of the full size
+  SmallVector<const Tensor*, 4> operands;
+  bool plain = true, symbolic = false;
   for (int i = 0; i < op.arity; ++i) {
     if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
     const Tensor& t = *args[i].tensor_ptr;
-    sizes = first ? Dims(t.sizes()) : broadcast_sizes(sizes, t.sizes());
-    first = false;
+    sizes = operands.empty() ? Dims(t.sizes()) : broadcast_sizes(sizes, t.sizes());
+    operands.push_back(&t);
+    plain &= t.is_contiguous();
+    symbolic |= t.is_symbolic();
   }
-  if (first) failf("{}: expected at least one tensor", op.qualified());
-  for (int i = 0; i < op.arity; ++i) {
-    if (args[i].kind != ArgKind::tensor || !args[i].tensor_ptr->defined()) continue;
-    const Tensor& t = *args[i].tensor_ptr;
-    bool full = t.dim() == static_cast<int64_t>(sizes.size());
-    for (size_t d = 0; full && d < sizes.size(); ++d) full = surely_eq(t.sizes()[d], sizes[d]);
-    if (full && !model)
-      model = &t;
-    else if (full && t.is_contiguous() != model->is_contiguous())
-      differ = true;
+  if (operands.empty()) failf("{}: expected at least one tensor", op.qualified());
+  for (const Tensor* t : operands) {
+    bool full = !model && t->dim() == static_cast<int64_t>(sizes.size());
+    for (size_t d = 0; full && d < sizes.size(); ++d) full = surely_eq(t->sizes()[d], sizes[d]);
+    if (full) model = t;
   }
   DType dtype = output_type(op, input_type(op, args));
-  if (!model) return Shape(std::move(sizes), dtype);
-  (void)differ;
-  Shape s = like(*model, dtype);
-  s.sizes = std::move(sizes);
+  if (symbolic && model) {
+    Shape s = like(*model, dtype);
+    s.sizes = std::move(sizes);
+    return s;
+  }
+  Shape s(sizes, dtype);
+  if (model) s.device = model->device();
+  if (!plain && !symbolic)
+    s.strides = dense_strides(sizes, Span<const Tensor* const>(operands.data(), operands.size()));
   return s;
 }
 

@@ -1,6 +1,7 @@
 #include "tern/export/script.h"
 
 #include <algorithm>
+#include <cctype>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -182,9 +183,37 @@ ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<V
 
 namespace {
 
+// PyTorch takes a number where a tensor is due for these operators only.
+bool takes_numbers(const Op& op) {
+  std::string_view text = op.text, name = text.substr(0, text.find_first_of("(."));
+  for (std::string_view n : {"add", "sub", "mul", "div", "floor_divide", "true_divide", "remainder", "fmod"})
+    if (name == n || (name.size() == n.size() + 1 && name.starts_with(n) && name.back() == '_')) return true;
+  return false;
+}
+
+// Numbers on their way into where() and the like become tensors without dimensions.
+void make_tensors_of_numbers(ir::Graph& graph, ir::Node& n) {
+  const Schema& schema = n.op()->schema();
+  for (size_t i = 0; i < n.inputs().size() && i < schema.args.size(); ++i) {
+    const SchemaType& type = schema.args[i].type;
+    if (type.base != BaseType::tensor || type.list || !n.input(i).is_constant() ||
+        !n.input(i).constant().is_number())
+      continue;
+    DType dtype =
+        n.num_outputs() && n.output(0).type()->is_tensor() ? n.output(0).type()->dtype() : DType::undefined;
+    if (dtype == kBool || dtype == DType::undefined)
+      dtype = n.input(i).constant().is_float() ? kFloat : kLong;
+    ir::InsertAt here(n);
+    ir::In inputs[] = {ir::In(n.input(i)), ir::In(tern::Value(dtype)), ir::In(), ir::In(), ir::In()};
+    const ir::Type* made = ir::Type::tensor_like(make_tensor(Dims{}, dtype, kCPU, true));
+    n.set_input(i, graph.call("aten::scalar_tensor", inputs, made).output());
+  }
+}
+
 void lift(ExportedProgram::Data& data, ir::Block& block,
           std::unordered_map<const TensorBody*, ir::Value*>& done) {
   for (ir::Node& n : block) {
+    if (n.op() && !takes_numbers(*n.op())) make_tensors_of_numbers(*data.graph, n);
     for (size_t i = 0; i < n.inputs().size(); ++i) {
       if (!n.input(i).is_constant() || !n.input(i).constant().is_tensor()) continue;
       Tensor t = n.input(i).constant().tensor();
@@ -308,6 +337,21 @@ ir::In build_result(ir::Graph& graph, const tree::Spec& spec, Span<const ir::In>
   return ir::In(graph.make("prim::TupleConstruct", items, type).output());
 }
 
+// TorchScript's names are identifiers: "f.<locals>.Net" becomes "f._locals_.Net".
+std::string script_name_of(const std::string& type) {
+  std::string name;
+  for (char c : type) {
+    bool letter = std::isalpha(static_cast<unsigned char>(c)) || c == '_';
+    bool digit = std::isdigit(static_cast<unsigned char>(c));
+    bool starts = name.empty() || name.back() == '.';
+    if (c == '.' && starts) continue;
+    if (digit && starts) name += '_';
+    name += letter || digit || c == '.' ? c : '_';
+  }
+  while (!name.empty() && name.back() == '.') name.pop_back();
+  return name.empty() ? "Program" : name;
+}
+
 }  // namespace
 
 jit::ScriptModule to_script(const ExportedProgram& program) {
@@ -336,7 +380,7 @@ jit::ScriptModule to_script(const ExportedProgram& program) {
     }
     graph->add_output(result);
   }
-  std::string name = data.root_type.empty() ? "Program" : data.root_type;
+  std::string name = script_name_of(data.root_type);
   return jit::make_module(name, *graph, state);
 }
 

@@ -267,7 +267,8 @@ class PickleParser {
   }
   uint32_t object(uint32_t callable, uint32_t args, bool by_new, uint32_t kwargs = kNoPickle) {
     PickleKind kind = d_.nodes[callable].kind;
-    if (kind != PickleKind::global && kind != PickleKind::object)
+    // A persistent id too: old files of torch.save name a class together with its source.
+    if (kind != PickleKind::global && kind != PickleKind::object && kind != PickleKind::persistent)
       bad(fmt::format("a {} cannot be called", name_of(kind)));
     if (d_.nodes[args].kind != PickleKind::tuple)
       bad(fmt::format("the arguments are a {}, not a tuple", name_of(d_.nodes[args].kind)));

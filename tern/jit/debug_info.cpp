@@ -8,14 +8,8 @@
 
 namespace tern::jit {
 
-DebugInfo::DebugInfo(const io::ZipReader& zip, const std::string& root) {
-  for (const io::ZipMember& m : zip.members()) {
-    if (!m.name.starts_with(root + "code/") || !m.name.ends_with(".py.debug_pkl") || !m.stored()) continue;
-    std::string code = m.name.substr(0, m.name.size() - 10);
-    const io::ZipMember* text = zip.find(code);
-    if (text && text->stored()) files_[code.substr(root.size())] = {zip.read(*text), zip.read(m), false, {}};
-  }
-}
+DebugInfo::DebugInfo(const io::ZipReader& zip, const std::string& root)
+    : archive_(zip.archive()), label_(zip.label()), root_(root) {}
 
 namespace {
 
@@ -55,15 +49,19 @@ std::optional<ir::Origin> origin_of(const io::Pickle& range, const io::Pickle& s
 
 }  // namespace
 
-void DebugInfo::parse(File& file) {
-  file.parsed = true;
+DebugInfo::File DebugInfo::read(const std::string& name) const {
+  File file;
   try {
+    io::ZipReader zip(archive_, label_);
+    const io::ZipMember *code = zip.find(root_ + name), *debug = zip.find(root_ + name + ".debug_pkl");
+    if (!code || !debug) return file;
+    file.code = zip.read_text(code->name);
     std::shared_ptr<const io::PickleDoc> doc =
-        io::parse_pickle(file.pickle.bytes, nullptr, "debug information");
+        io::parse_pickle(zip.read(*debug, io::Crc::check).bytes, nullptr, "debug information");
     io::Pickle root = doc->root();
     if (doc->cyclic() || !root.is(io::PickleKind::tuple) || root.size() < 3 ||
         !root[0].is(io::PickleKind::string))
-      return;  // the format of old archives has no table of strings
+      return file;  // the format of old archives has no table of strings
     io::Pickle strings = root[1], ranges = root[2];
     for (size_t i = 0; i < ranges.size(); ++i)
       if (std::optional<ir::Origin> o = origin_of(ranges[i][1], strings))
@@ -73,14 +71,16 @@ void DebugInfo::parse(File& file) {
   } catch (const Error&) {
     file.ranges.clear();  // a hint for messages: without it they say the place in the code
   }
+  return file;
 }
 
 std::optional<ir::Origin> DebugInfo::find(const ir::Origin& in_code) {
-  auto it = files_.find(in_code.file.str());
-  if (it == files_.end() || !in_code.line) return std::nullopt;
-  File& file = it->second;
-  if (!file.parsed) parse(file);
-  std::string_view text = io::as_text(file.code.bytes);
+  if (!in_code.line || !in_code.file.view().starts_with("code/")) return std::nullopt;
+  std::string name = in_code.file.str();
+  auto it = files_.find(name);
+  if (it == files_.end()) it = files_.emplace(name, read(name)).first;
+  const File& file = it->second;
+  std::string_view text = file.code;
   size_t at = 0;
   for (uint32_t line = 1; line < in_code.line; ++line) {
     at = text.find('\n', at);

@@ -22,12 +22,13 @@ class DebugInfo {
     ir::Origin origin;
   };
   struct File {
-    io::Blob code, pickle;
-    bool parsed = false;
+    std::string code;
     std::vector<Range> ranges;  // by offset
   };
-  void parse(File& file);
-  std::map<std::string, File> files_;  // by the name of the code: "code/__torch__.py"
+  File read(const std::string& name) const;
+  io::Blob archive_;
+  std::string label_, root_;
+  std::map<std::string, File> files_;  // that were asked for, by the name of the code: "code/__torch__.py"
 };
 
 // A statement in printed code.

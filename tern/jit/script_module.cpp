@@ -179,7 +179,7 @@ void collect_missing(const ir::Block& block, std::set<std::string>& names) {
 // The error with the place in the user's own source, where an archive's debug information knows it.
 Error with_original_place(const Error& e, const script::Unit& unit) {
   const std::string& text = e.message();
-  size_t from = text.find("code/__torch__");
+  size_t from = text.rfind("code/__torch__");  // the innermost
   size_t ending = from == std::string::npos ? from : text.find(".py:", from);
   if (!unit.original || ending == std::string::npos) return e;
   ir::Origin place;

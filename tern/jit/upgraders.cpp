@@ -43,20 +43,8 @@ def div_tensor(a: Tensor, b: Tensor) -> Tensor:
   else:
     r = torch.div(a, b, rounding_mode="trunc")
   return r
-def div_scalar(a: Tensor, b: number) -> Tensor:
-  if torch.is_floating_point(a) or isinstance(b, float):
-    r = torch.div(a, b)
-  else:
-    r = torch.div(a, b, rounding_mode="trunc")
-  return r
 def div_tensor_in_place(a: Tensor, b: Tensor) -> Tensor:
   if torch.is_floating_point(a) or torch.is_floating_point(b):
-    r = torch.div_(a, b)
-  else:
-    r = torch.div_(a, b, rounding_mode="trunc")
-  return r
-def div_scalar_in_place(a: Tensor, b: number) -> Tensor:
-  if torch.is_floating_point(a) or isinstance(b, float):
     r = torch.div_(a, b)
   else:
     r = torch.div_(a, b, rounding_mode="trunc")
@@ -67,13 +55,57 @@ def div_out(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
   else:
     r = torch.div(a, b, rounding_mode="trunc", out=out)
   return r
-def full(size: List[int], value: number, dtype: Optional[int], layout: Optional[int], device: Optional[Device], pin_memory: Optional[bool]) -> Tensor:
+def div_int(a: Tensor, b: int) -> Tensor:
+  if torch.is_floating_point(a):
+    r = torch.div(a, b)
+  else:
+    r = torch.div(a, b, rounding_mode="trunc")
+  return r
+def div_int_in_place(a: Tensor, b: int) -> Tensor:
+  if torch.is_floating_point(a):
+    r = torch.div_(a, b)
+  else:
+    r = torch.div_(a, b, rounding_mode="trunc")
+  return r
+def div_number(a: Tensor, b: number) -> Tensor:
+  if torch.is_floating_point(a) or torch.is_floating_point(torch.tensor(b)):
+    r = torch.div(a, b)
+  else:
+    r = torch.div(a, b, rounding_mode="trunc")
+  return r
+def div_number_in_place(a: Tensor, b: number) -> Tensor:
+  if torch.is_floating_point(a) or torch.is_floating_point(torch.tensor(b)):
+    r = torch.div_(a, b)
+  else:
+    r = torch.div_(a, b, rounding_mode="trunc")
+  return r
+def full_float(size: List[int], value: number, dtype: Optional[int], layout: Optional[int], device: Optional[Device], pin_memory: Optional[bool]) -> Tensor:
+  return torch.full(size, float(value), layout=layout, device=device, pin_memory=pin_memory)
+def full_any(size: List[int], value: number, dtype: Optional[int], layout: Optional[int], device: Optional[Device], pin_memory: Optional[bool]) -> Tensor:
   if dtype is None:
     r = torch.full(size, float(value), layout=layout, device=device, pin_memory=pin_memory)
   else:
     r = torch.full(size, value, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
   return r
 )";
+
+// Which of the functions a call needs; empty: none, it means the same today.
+std::string_view function_of(const Change& change, const ir::Node& node) {
+  if (change.function == "div_scalar" || change.function == "div_scalar_in_place") {
+    bool in_place = change.function == "div_scalar_in_place";
+    const ir::Type* type = node.input(1).type();
+    if (type->is(ir::TypeKind::float_) || type->is(ir::TypeKind::complex_)) return {};
+    if (type->is(ir::TypeKind::int_) || type->is(ir::TypeKind::bool_))
+      return in_place ? "div_int_in_place" : "div_int";
+    return in_place ? "div_number_in_place" : "div_number";
+  }
+  if (change.function == "full") {
+    const ir::Operand& dtype = node.input(2);
+    if (dtype.is_constant()) return dtype.is_none() ? "full_float" : std::string_view();
+    return "full_any";
+  }
+  return change.function;
+}
 
 const Change* change_of(const ir::Node& node) {
   std::string_view kind = node.kind().view();
@@ -92,8 +124,6 @@ const ir::Graph& old_meaning(std::string_view function) {
   return (*unit)->find_function(Symbol(function))->graph();
 }
 
-// A dtype, layout or device that is None in the call is not a question of the run: branches on it go away
-// with constant folding, the others ask the tensors.
 void replace(ir::Graph& graph, ir::Node& node, const ir::Graph& meaning) {
   ir::ValueMap map;
   for (size_t i = 0; i < meaning.inputs().size(); ++i)
@@ -111,7 +141,9 @@ void upgrade(ir::Graph& graph, ir::Block& block, int version) {
   for (ir::Node& node : block) {
     for (ir::Block* b : node.blocks()) upgrade(graph, *b, version);
     const Change* c = change_of(node);
-    if (c && version < c->changed_at && !c->function.empty()) replace(graph, node, old_meaning(c->function));
+    if (!c || version >= c->changed_at) continue;
+    if (std::string_view function = function_of(*c, node); !function.empty())
+      replace(graph, node, old_meaning(function));
   }
 }
 

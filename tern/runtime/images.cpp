@@ -283,10 +283,29 @@ std::unique_ptr<Step> make_join_step(const std::vector<Tensor>& parts, const Ten
   return step;
 }
 
+namespace {
+
+// An image with its channels innermost and no holes.
+bool has_channels_innermost(const Tensor& t) {
+  if (t.dim() < 3) return false;
+  int64_t step = 1;
+  auto dense = [&](int64_t d) {
+    bool fits = t.int_sizes()[d] == 1 || t.int_strides()[d] == step;
+    step *= t.int_sizes()[d];
+    return fits;
+  };
+  bool fits = dense(1);
+  for (int64_t d = t.dim() - 1; fits && d >= 2; --d) fits = dense(d);
+  return fits && dense(0);
+}
+
+}  // namespace
+
 std::unique_ptr<Step> make_transpose_step(const Tensor& from, const Tensor& to) {
   // One of the two is row-major, the other has its channels innermost.
   if (from.dtype() != kFloat || from.int_numel() == 0 || from.is_contiguous() == to.is_contiguous())
     return nullptr;
+  if (!has_channels_innermost(from.is_contiguous() ? to : from)) return nullptr;
   auto step = std::make_unique<Transpose>();
   const int64_t channels = from.int_sizes()[1];
   step->from = from;
