@@ -10,7 +10,7 @@ tern_after_generation(tern_objects)
 # every instruction set and chooses at run time, so no -march here or anywhere.
 file(GLOB_RECURSE TERN_KERNEL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tern/kernels/*.cpp)
 set_source_files_properties(${TERN_KERNEL_SOURCES} PROPERTIES
-  COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>;-fvisibility=hidden")
+  COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>;-fvisibility=hidden;-fno-trapping-math")  # nobody traps: floor and selects vectorise
 
 # A sanitizer doubles the time to compile. Where there is much code and no loop the optimiser is left out, and of the
 # instruction sets two show what all would.

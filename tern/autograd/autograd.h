@@ -28,6 +28,9 @@ void remove_hook(const Tensor& t, int number);
 // Called after .grad of a leaf has been accumulated.
 int register_post_accumulate_hook(const Tensor& leaf, tern::Function<void(const Tensor& leaf)> hook);
 
+// Cuts a tensor from its history, for every handle to it. Throws for a view: its base keeps the history.
+const Tensor& detach_(const Tensor& t);
+
 // The name of the recorded function, "AddBackward0"; empty for leaves.
 std::string grad_fn_name(const Tensor& t);
 
@@ -56,19 +59,32 @@ class Context {
 
  private:
   friend struct CustomNode;
-  friend std::vector<Tensor> apply_custom(std::string_view, Span<const Tensor>,
-                                          std::vector<Tensor> (*)(Context&, Span<const Tensor>),
-                                          std::vector<Tensor> (*)(Context&, Span<const Tensor>),
-                                          const std::vector<Value>&);
+  friend struct CustomCall;
   std::vector<Tensor> to_save_;
   std::vector<SavedTensor> saved_;
   struct CustomNode* node_ = nullptr;
 };
 
-std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> inputs,
-                                 std::vector<Tensor> (*forward)(Context&, Span<const Tensor>),
-                                 std::vector<Tensor> (*backward)(Context&, Span<const Tensor>),
-                                 const std::vector<Value>& values);
+using CustomFunction = std::vector<Tensor> (*)(Context&, Span<const Tensor>);
+
+// A Function and what it is given besides tensors.
+struct CustomCall {
+  std::string name;  // "Cube"
+  CustomFunction forward = nullptr, backward = nullptr;
+  std::vector<Value> values = {};
+  std::vector<Tensor> operator()(Span<const Tensor> inputs, bool* in_place = nullptr) const;
+};
+// Sees Functions applied on this thread while a trace is recorded: they stay calls.
+class ApplyRecorder {
+ public:
+  virtual ~ApplyRecorder() = default;
+  virtual std::vector<Tensor> apply(const CustomCall& call, Span<const Tensor> inputs) = 0;
+  virtual void detached(const Tensor& t) = 0;  // by detach_()
+};
+ApplyRecorder* record_applies(ApplyRecorder* recorder);  // gives the one before
+
+std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> inputs, CustomFunction forward,
+                                 CustomFunction backward, const std::vector<Value>& values);
 
 template <class F>
 struct Function {

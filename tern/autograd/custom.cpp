@@ -52,12 +52,39 @@ std::string short_name(std::string_view text) {
 }
 }  // namespace
 
-std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> inputs,
-                                 std::vector<Tensor> (*forward)(Context&, Span<const Tensor>),
-                                 std::vector<Tensor> (*backward)(Context&, Span<const Tensor>),
-                                 const std::vector<Value>& values) {
+namespace {
+thread_local ApplyRecorder* apply_recorder = nullptr;
+}
+ApplyRecorder* record_applies(ApplyRecorder* recorder) { return std::exchange(apply_recorder, recorder); }
+
+const Tensor& detach_(const Tensor& t) {
+  if (!t.defined()) fail("detach_: the tensor is undefined");
+  if (t->base)
+    fail(
+        "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
+        "for "
+        "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+        "detach_() "
+        "cannot be called on these gradients.");
+  if (apply_recorder && (thread_state.active & ~thread_state.excluded & rung_record))
+    apply_recorder->detached(t);
+  if (t->autograd) t->autograd->node.reset();
+  t->requires_grad = false;
+  t->rungs &= static_cast<uint8_t>(~rung_autograd);
+  return t;
+}
+
+std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> inputs, CustomFunction forward,
+                                 CustomFunction backward, const std::vector<Value>& values) {
+  CustomCall call{short_name(name), forward, backward, values};
+  if (apply_recorder && (thread_state.active & ~thread_state.excluded & rung_record))
+    return apply_recorder->apply(call, inputs);
+  return call(inputs);
+}
+
+std::vector<Tensor> CustomCall::operator()(Span<const Tensor> inputs, bool* in_place) const {
   auto node = std::make_shared<CustomNode>();
-  node->label = short_name(name);
+  node->label = name;
   node->backward = backward;
   Context& context = node->context;
   context.values = values;
@@ -94,6 +121,7 @@ std::vector<Tensor> apply_custom(std::string_view name, Span<const Tensor> input
       context.saved_.emplace_back(context.to_save_[i], static_cast<bool>(is_output[i]));
   }
   context.to_save_.clear();
+  if (in_place) *in_place = !context.dirty.empty();
   return outputs;
 }
 

@@ -90,4 +90,10 @@ void lift_closures(ir::Node& node, size_t first_operand) {
   }
 }
 
+std::vector<ir::Value*> values_from_outside(const ir::Block& block) {
+  Finder finder;
+  finder.look(block);
+  return std::move(finder.found);
+}
+
 }  // namespace tern::capture

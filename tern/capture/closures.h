@@ -9,4 +9,7 @@ namespace tern::capture {
 // order of first use.
 void lift_closures(ir::Node& node, size_t first_operand);
 
+// What a block uses and does not define, in order of first use.
+std::vector<ir::Value*> values_from_outside(const ir::Block& block);
+
 }  // namespace tern::capture

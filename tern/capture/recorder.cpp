@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "tern/base/format.h"
+#include "tern/base/warning.h"
 #include "tern/sym/evaluate.h"
 #include "tern/sym/shape_env.h"
 
@@ -11,10 +12,12 @@ namespace tern::capture {
 Recorder::Recorder(ir::Graph& g, Rung rung) : graph(g), rung_(rung) {}
 
 void Recorder::bind(const Tensor& t, ir::Value& v) {
-  if (values_.emplace(t.body(), &v).second)
+  if (values_.emplace(t.body(), &v).second) {
     kept_.push_back(t);
-  else
+    ++handles_[t.storage().get()];
+  } else {
     values_[t.body()] = &v;
+  }
   if (!t.is_symbolic()) return;
   for (int64_t d = 0; d < t.dim(); ++d) {
     SymInt s = t->sizes[d];
@@ -209,9 +212,13 @@ ir::Node& Recorder::record(const Op& op, const Arg* args) {
     node.set_origin(source->origin());
     for (const auto& [key, value] : source->all_meta()) node.set_meta(key, value);
   } else {
-    node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
+    node.set_origin(here());
   }
   return node;
+}
+
+const ir::Origin* Recorder::here() {
+  return ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope));
 }
 
 void Recorder::bind_results(ir::Node& node, const Op& op, tern::Value* results) {
@@ -277,8 +284,11 @@ void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
     }
   // A call on numbers alone that nothing recorded needs (a factory's size) is recorded too: it is the user's
   // call.
-  const Op& recorded = force_outplace && op.is(op_inplace) && op.functional ? *op.functional : op;
-  ir::Node& node = record(recorded, args);
+  const Op* recorded = &op;
+  std::vector<ir::In> inputs;
+  if (force_outplace && op.is(op_inplace)) recorded = outplace(op, args, inputs);
+  ir::Node& node = inputs.empty() ? record(*recorded, args) : graph.call(*recorded, inputs);
+  if (!inputs.empty()) node.set_origin(here());
   ir::Graph& g = graph;
   try {
     if (sizes_as_nodes)
@@ -289,7 +299,84 @@ void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
     g.erase(node);
     throw;
   }
-  bind_results(node, recorded, results);
+  bind_results(node, *recorded, results);
+}
+
+namespace {
+std::string base_name(const Op& op) {
+  std::string_view text = op.schema().name.view();
+  return std::string(text.substr(text.find("::") + 2));
+}
+}  // namespace
+
+// The functional form of an in-place call; `inputs` are filled where its arguments are others.
+const Op* Recorder::outplace(const Op& op, const Arg* args, std::vector<ir::In>& inputs) {
+  std::string name = base_name(op);
+  const Tensor& self = args[0].tensor();
+  warn_of_views(op, self);
+  if (name == "copy_") {
+    // A copy onto a part of something else has no functional form of its own.
+    if (handles_[self.storage().get()] > 1) return &op;
+    ir::In source = operand(args[1]);
+    if (args[1].tensor().dtype() != self.dtype()) {
+      ir::In to[] = {source, tern::Value(self.dtype()), tern::Value(false), tern::Value(false), ir::In()};
+      source = graph.call("aten::to.dtype", to, ir::Type::tensor()).output();
+    }
+    inputs = {source, operand(args[0])};
+    return &get_op("aten::expand_as");
+  }
+  if (name == "fill_") {
+    inputs = {operand(args[0]), operand(args[1])};
+    return &get_op("aten::full_like");
+  }
+  if (name == "zero_") {
+    inputs = {operand(args[0])};
+    return &get_op("aten::zeros_like");
+  }
+  return op.functional ? op.functional : &op;
+}
+
+void Recorder::warn_of_views(const Op& op, const Tensor& changed) {
+  size_t handles = handles_[changed.storage().get()];
+  if (!sizes_as_nodes || handles < 2) return;
+  std::string name = base_name(op);
+  if (name == "copy_") name += " (possibly due to an assignment)";
+  warn("TracerWarning",
+       fmt::format(
+           "There are {} live references to the data region being modified when tracing in-place operator "
+           "{}. This might cause the trace to be incorrect, because all other views that also reference "
+           "this data will not reflect this change in the trace! On the other hand, if all other views use "
+           "the same memory chunk, but are disjoint (e.g. are outputs of torch.split), this might still be "
+           "safe.",
+           handles, name));
+}
+
+void Recorder::left(const Tensor& t, std::string_view as) {
+  if (!sizes_as_nodes || !knows(t)) return;
+  if (as == "rows")
+    warn("TracerWarning",
+         "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape "
+         "won't "
+         "change the number of iterations executed (and might lead to errors or silently give incorrect "
+         "results).");
+  else
+    warn("TracerWarning",
+         fmt::format(
+             "Converting a tensor to {} might cause the trace to be incorrect. We can't record the data flow "
+             "of Python values, so this value will be treated as a constant in the future. This means that "
+             "the trace might not generalize to other inputs!",
+             as));
+}
+
+// A number that the graph computes, and that has this value now.
+SymInt Recorder::known_number(ir::Node& node, int64_t value, const char* name, Loc loc) {
+  node.set_origin(here());
+  SymbolOptions options;
+  options.specialize_zero_one = false;
+  if (value < 0) options.declared = {};
+  SymInt s = shapes->create_symbol(value, name, options, loc);
+  bind(s, node.output());
+  return s;
 }
 
 SymInt Recorder::size(const Tensor& t, int64_t d, Loc loc) {
@@ -297,13 +384,15 @@ SymInt Recorder::size(const Tensor& t, int64_t d, Loc loc) {
   At at(loc);
   ir::In inputs[] = {operand(t), tern::Value(d)};
   const ir::Type* type[] = {ir::Type::integer()};
-  ir::Node& node = graph.make("aten::size", inputs, type, "size");
-  node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
-  SymbolOptions options;
-  options.specialize_zero_one = false;
-  SymInt s = shapes->create_symbol(t->sizes[d].as_int(), "size", options, loc);
-  bind(s, node.output());
-  return s;
+  return known_number(graph.make("aten::size", inputs, type, "size"), t->sizes[d].as_int(), "size", loc);
+}
+
+SymInt Recorder::numel(const Tensor& t, Loc loc) {
+  At at(loc);
+  if (!sizes_as_nodes || !knows(t)) return t->numel;
+  ir::In inputs[] = {operand(t)};
+  const ir::Type* type[] = {ir::Type::integer()};
+  return known_number(graph.make("aten::numel", inputs, type, "numel"), t->numel.as_int(), "numel", loc);
 }
 
 // A size that depends on data (nonzero): under export a symbol of its own.
@@ -315,7 +404,16 @@ std::optional<SymInt> Recorder::unknown_size(Loc loc) {
 }
 
 std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
-  if (!t.is_fake() && !(thread_state.active & rung_fake)) return std::nullopt;
+  bool real = !t.is_fake() && !(thread_state.active & rung_fake);
+  if (real && sizes_as_nodes && knows(t) && is_integral(t.dtype()) && t.int_numel() == 1) {
+    // An integer may go on as a size or an index, and stays what the graph computes.
+    At at(loc);
+    ir::In inputs[] = {operand(t)};
+    const ir::Type* type[] = {ir::Type::integer()};
+    int64_t now = read_scalar(t).to_int();
+    return Scalar(known_number(graph.make("aten::Int", inputs, type, "int"), now, "item", loc));
+  }
+  if (real) return std::nullopt;
   if (t.is_floating_point() || t.is_complex())
     failf(
         "item: the value of a {} tensor is not known while a program is captured; compute with the tensor "
@@ -339,5 +437,4 @@ std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   return Scalar(s);
 }
 
-// Of a fake result that depends on data; `shapes` is there under export and in a retrace.
 }  // namespace tern::capture

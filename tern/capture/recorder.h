@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tern/dispatch/ladder.h"
+#include "tern/dispatch/recording.h"
 #include "tern/ir/graph.h"
 
 namespace tern::capture {
@@ -11,7 +12,7 @@ namespace tern::capture {
 // What becomes of a tensor that the graph has not seen: a constant, an input, an error.
 using Unknown = Function<ir::In(const Tensor& t)>;
 
-class Recorder : public Mode {
+class Recorder : public Mode, public TraceListener {
  public:
   Recorder(ir::Graph& graph, Rung rung);
 
@@ -38,6 +39,8 @@ class Recorder : public Mode {
 
   void call(const Op& op, const Arg* args, tern::Value* results) override;
   SymInt size(const Tensor& t, int64_t d, Loc loc) override;
+  SymInt numel(const Tensor& t, Loc loc) override;
+  void left(const Tensor& t, std::string_view as) override;
   std::optional<Scalar> item(const Tensor& t, Loc loc) override;
   std::optional<SymInt> unknown_size(Loc loc) override;
 
@@ -46,6 +49,7 @@ class Recorder : public Mode {
   Unknown unknown;                   // by default an inline constant
   bool sizes_as_nodes = false;       // a trace: size() is recorded; an export has symbols already
   bool force_outplace = false;       // in-place calls are recorded as their functional form
+  static const ir::Origin* here();   // the user's line and module
   // While a graph is retraced: the node being interpreted; its origin and name are passed on.
   const ir::Node* source = nullptr;
 
@@ -54,11 +58,15 @@ class Recorder : public Mode {
   ir::In operand(const Arg& a);
   void bind_results(ir::Node& node, const Op& op, tern::Value* results);
   ir::In materialise(SymInt s);
+  SymInt known_number(ir::Node& node, int64_t value, const char* name, Loc loc);
+  const Op* outplace(const Op& op, const Arg* args, std::vector<ir::In>& inputs);
+  void warn_of_views(const Op& op, const Tensor& changed);
 
   Rung rung_;
   std::unordered_map<const TensorBody*, ir::Value*> values_;
   std::vector<Tensor> kept_;
-  std::unordered_map<int64_t, ir::Value*> symbols_;  // by bits
+  std::unordered_map<const StorageBody*, size_t> handles_;  // how many of the tensors share it
+  std::unordered_map<int64_t, ir::Value*> symbols_;         // by bits
   // Where a size of the graph's inputs can be read: symbol -> (value, dim).
   std::unordered_map<int64_t, std::pair<ir::Value*, int64_t>> sources_;
 };

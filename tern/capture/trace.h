@@ -1,7 +1,11 @@
-// Tracing: runs a function on example inputs and writes down what it did, as a graph of a module's method.
+// Tracing: runs a function on example inputs and writes down what it did, as the graph of a module's method.
+// Modules that run inside it become methods of their own, and calls of them.
 #pragma once
+#include "tern/autograd/autograd.h"
 #include "tern/base/function.h"
+#include "tern/capture/recorder.h"
 #include "tern/ir/graph.h"
+#include "tern/nn/module.h"
 
 namespace tern::capture {
 
@@ -10,22 +14,90 @@ struct StateTensor {
   std::string path;  // "fc1.weight"
   Tensor tensor;
 };
+// A module below the one being traced.
+struct SubModule {
+  std::string path;  // "encoder.layers.0"
+  const void* id;    // nn::Module::id()
+};
 
 struct TraceOptions {
   bool is_module = false;  // the graph's first input is %self
   std::string class_name = "__torch__.Module";
-  bool strict = true;                   // dictionaries as outputs are refused
+  bool strict = true;                   // dictionaries as outputs are refused, lists warned of
   bool force_outplace = false;          // in-place calls are recorded as their functional form
   std::vector<std::string> names = {};  // of the inputs; "x", "input_1" ... by default
+  std::vector<SubModule> modules = {};  // whose calls stay calls
+  // The name of the next method of a module, by its path.
+  Function<std::string(const std::string& path)> method_name = {};
+};
+
+// A method of a module below: its graph takes self first. Types of modules are `class_name.path`.
+struct SubMethod {
+  std::string path, name;
+  std::unique_ptr<ir::Graph> graph;
 };
 
 struct Trace {
   std::unique_ptr<ir::Graph> graph;
+  std::vector<SubMethod> methods;
   tern::Value outputs;  // what the function gave
 };
 
 using Traceable = Function<tern::Value(const std::vector<tern::Value>& inputs)>;
-Trace trace(const Traceable& f, const std::vector<tern::Value>& inputs, Span<const StateTensor> state,
-            const TraceOptions& options = {});
+
+class Tracer final : public nn::CallObserver, public autograd::ApplyRecorder {
+ public:
+  // Throws RuntimeErrors with PyTorch's texts for inputs and outputs that cannot be traced.
+  static Trace trace(const Traceable& f, const std::vector<tern::Value>& inputs,
+                     Span<const StateTensor> state, const TraceOptions& options = {});
+  static Tracer* current();  // of this thread, while the function runs and its calls are recorded
+
+  Recorder& recorder() { return recorder_; }
+  ir::Value& attribute(const std::string& path);  // a tensor or module of the traced module, by its path
+  // A value as one operand: containers become nodes.
+  ir::In operand(const tern::Value& v);
+  // Ties the tensors in a result to what the graph unpacks from a value.
+  void bind(const tern::Value& result, ir::Value& at);
+
+  void enter(const nn::Module& module) override;
+  void leave(const nn::Module& module) override;
+  std::vector<Tensor> apply(const autograd::CustomCall& call, Span<const Tensor> inputs) override;
+  void detached(const Tensor& t) override;
+
+ private:
+  Tracer(Span<const StateTensor> state, const TraceOptions& options);
+  Trace run(const Traceable& f, const std::vector<tern::Value>& inputs);
+  tern::Value input(const tern::Value& v, ir::Value& at);
+  template <class F>
+  tern::Value unpack(const tern::Value& v, ir::Value& at, F&& each);
+  ir::In output(const tern::Value& v, const tern::Value& whole, bool inside);
+  ir::In unknown(const Tensor& t);
+
+  const TraceOptions& options_;
+  std::unique_ptr<ir::Graph> graph_;
+  Recorder recorder_;
+  ir::Value* self_ = nullptr;
+  ir::Node* last_attribute_ = nullptr;
+  std::unordered_map<const TensorBody*, std::string> paths_;
+  std::unordered_map<std::string, ir::Value*> attributes_;
+  std::unordered_map<const void*, std::string> modules_;
+  std::vector<ir::Node*> entered_;
+  bool warned_of_list_ = false;
+};
+
+// The type of an input as the graph has it; tensors in lists and dictionaries lose what is known of them.
+// Throws for what cannot be traced.
+const ir::Type* input_type(const tern::Value& v);
+
+// Names the value that a tensor stands for, while a trace is recorded: Tensor y = named("y", x + 1).
+Tensor named(std::string_view name, const Tensor& t);
+
+// Takes the bodies of module calls (prim::TracedModuleForward with the attribute "path") out of the graph
+// into methods. `attributes` are the values that are read from self, by path.
+std::vector<SubMethod> split_modules(ir::Graph& graph,
+                                     const std::unordered_map<std::string, ir::Value*>& attributes,
+                                     const Function<std::string(const std::string& path)>& method_name,
+                                     const Function<ir::Value&(const std::string& path)>& attribute,
+                                     std::string_view class_name);
 
 }  // namespace tern::capture

@@ -32,6 +32,11 @@ class Host {
   virtual bool is_instance(const tern::Value& value, const Type& type);
 };
 
+// A function of the program that runs the graph: what a prim::PythonOp keeps in its meta "function".
+struct CallBox : Box {
+  virtual tern::Value call(Span<const tern::Value> args) = 0;
+};
+
 struct RunOptions {
   Observer* observer = nullptr;
   Host* host = nullptr;

@@ -134,7 +134,7 @@ struct TorchPrinter {
     } else {
       size_t colons = kind.find("::");
       out += kind.substr(0, kind.find('.', colons == std::string_view::npos ? 0 : colons));
-      if (!n.attributes().empty()) {
+      if (!n.attributes().empty() && !n.is("prim::CallFunction")) {
         out += '[';
         bool first = true;
         for (auto& [name, v] : n.attributes()) {
@@ -173,12 +173,28 @@ struct TorchPrinter {
   }
 };
 
+// The function that is called is a constant of its own there.
+void functions_to_nodes(Graph& graph, Block& block) {
+  for (Node& n : block) {
+    for (Block* b : n.blocks()) functions_to_nodes(graph, *b);
+    const tern::Value* name = n.is("prim::CallFunction") ? n.attribute("name") : nullptr;
+    if (!name) continue;
+    InsertAt here(n);
+    const Type* type[] = {Type::function()};
+    Node& constant = graph.make("prim::Constant", {}, type);
+    const std::string& full = name->string();
+    constant.set_attribute("name", tern::Value(full.substr(full.rfind('.') + 1)));
+    n.insert_input(0, constant.output());
+  }
+}
+
 }  // namespace
 
 std::string torch_text(const Graph& graph, bool origins) {
   auto copy = graph.clone();
   lists_to_nodes(*copy);
   constants_to_nodes(*copy);
+  functions_to_nodes(*copy, copy->top());
   TorchPrinter p{origins};
   p.out = "graph";
   p.params(copy->top());

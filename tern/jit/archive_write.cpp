@@ -202,6 +202,14 @@ class Pickler {
     out_.global(name.substr(0, dot), name.substr(dot + 1));
     out_.empty_tuple();
     out_.new_object();
+    if (script::Function* get_state = o->type->method("__getstate__");
+        get_state && o->type->method("__setstate__")) {
+      tern::Value state = get_state->call(std::vector<tern::Value>{v});
+      value(state, get_state->returns());
+      out_.build();
+      memo_[v.box()] = out_.put();
+      return;
+    }
     out_.empty_dict();
     out_.mark();
     for (const script::Attribute& a : o->type->attributes) {

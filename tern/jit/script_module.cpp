@@ -9,8 +9,11 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtins.h"
+#include "tern/ir/pass.h"
 #include "tern/ir/verify.h"
 #include "tern/jit/archive.h"
+#include "tern/script/adopt.h"
+#include "tern/script/ast.h"
 #include "tern/script/compile.h"
 #include "tern/script/signature.h"
 
@@ -206,6 +209,7 @@ std::vector<std::string> ScriptModule::missing_operators() const {
 tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> args,
                                const Keywords& keywords) const {
   script::Function& f = method(name);
+  if (type().part_of_trace && f.compiled()) fail("Trace submodules cannot be called.");
   std::vector<tern::Value> all{object_};
   all.insert(all.end(), args.begin(), args.end());
   try {
@@ -271,6 +275,11 @@ void ScriptModule::set_attr(std::string_view path, tern::Value value) const {
     failf(ErrorKind::type, "{}.{} has type {}; a {} cannot be put there", type_name(), name.view(),
           a->type->str(ir::TypeStyle::annotation), value.kind_name());
   self().set(name, std::move(value));
+}
+void ScriptModule::del_attr(std::string_view path) const {
+  attr(path);
+  failf("cannot delete '{}' of {}: the attributes of a compiled module are part of its type", path,
+        type_name());
 }
 ScriptModule ScriptModule::submodule(std::string_view path) const {
   return path.empty() ? *this : ScriptModule(attr(path));
@@ -426,6 +435,14 @@ std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) co
   return g;
 }
 
+std::unique_ptr<ir::Graph> ScriptModule::optimized_graph(std::string_view name) const {
+  std::unique_ptr<ir::Graph> g = inlined_graph(name);
+  static constexpr std::string_view passes[] = {"lower_tuples", "constants_to_nodes", "pool_constants",
+                                                "peephole", "dce"};
+  ir::run_passes(*g, passes);
+  return g;
+}
+
 void ScriptModule::save(const std::string& path,
                         const std::map<std::string, std::string>& extra_files) const {
   io::FileWriter out(path);
@@ -488,62 +505,133 @@ void fill_types(script::Unit& unit, ir::Block& block) {
   }
 }
 
-tern::Value build(const std::shared_ptr<ModuleTree>& tree, const std::shared_ptr<script::Unit>& unit,
-                  std::unordered_map<const ModuleTree*, tern::Value>& done) {
-  auto it = done.find(tree.get());
-  if (it != done.end()) return it->second;
-  auto made = std::make_unique<ClassType>();
-  std::string wanted = tree->type_name.empty() ? "Module" : tree->type_name;
-  made->name = unit->unique_class_name(wanted.starts_with("__torch__.") ? wanted : "__torch__." + wanted);
-  made->kind = script::ClassKind::module;
-  ClassType& type = unit->add_class(std::move(made));
-  std::vector<std::pair<Symbol, tern::Value>> values;
-  auto add = [&](const std::string& name, tern::Value v, Role role, const Type* t) {
-    if (!t) {
-      Object* o = Object::of(v);
-      t = o ? o->type->type() : script::plain(Type::of(v));
-    }
-    type.add({Symbol(name), t, role, role == Role::constant ? v : tern::Value()});
-    if (role != Role::constant) values.emplace_back(Symbol(name), std::move(v));
-  };
-  for (const ModuleTree::Member& m : tree->members) add(m.name, m.value, m.role, m.type);
-  if (!type.find("training")) add("training", tern::Value(tree->training), Role::attribute, Type::boolean());
-  for (auto& [name, child] : tree->children) add(name, build(child, unit, done), Role::attribute, nullptr);
-  tern::Value object = Object::make(unit, type);
-  for (auto& [name, v] : values) Object::of(object)->set(name, v);
-  done[tree.get()] = object;
-  for (ModuleTree::Method& m : tree->methods) {
-    ir::Graph& g = *m.graph;
-    if (g.inputs().empty()) fail(ErrorKind::value, "make_module: the graph of a method takes self first");
-    g.inputs()[0]->set_type(type.type());
-    fill_types(*unit, g.top());
-    std::vector<script::Argument> args;
-    for (size_t i = 0; i < g.inputs().size(); ++i) {
-      ir::Value& v = *g.inputs()[i];
-      script::Argument a;
-      a.name = i == 0 ? std::string("self") : v.name();
-      a.type = i == 0 ? type.type() : script::plain(v.type());
-      size_t from_end = g.inputs().size() - i;
-      if (i > 0 && from_end <= m.defaults.size()) a.default_value = m.defaults[m.defaults.size() - from_end];
-      args.push_back(std::move(a));
-    }
-    std::vector<const Type*> types;
-    for (const ir::Operand& o : g.outputs()) types.push_back(script::plain(o.type()));
-    const Type* returns = types.empty() ? Type::none() : types.size() == 1 ? types[0] : Type::tuple(types);
-    ir::verify(g);
-    auto f = std::make_unique<script::Function>(Symbol(type.name.str() + "." + m.name), &type);
-    f->set(std::move(m.graph), std::move(args), returns);
-    type.add_method(std::move(f));
+// Classes and objects first, methods when all classes are known.
+class Builder {
+ public:
+  explicit Builder(std::shared_ptr<script::Unit> unit) : unit_(std::move(unit)), adoption_(*unit_) {}
+
+  tern::Value build(const std::shared_ptr<ModuleTree>& tree) {
+    tern::Value object = declare(tree);
+    for (auto& [name, f] : tree->functions) adoption_.function(*f, Symbol(name));
+    for (ModuleTree* t : order_) add_methods(*t);
+    for (ModuleTree* t : order_)
+      if (!t->source.empty()) add_source(*t);
+    return object;
   }
-  return object;
-}
+
+ private:
+  tern::Value declare(const std::shared_ptr<ModuleTree>& tree) {
+    if (auto it = done_.find(tree.get()); it != done_.end()) return it->second;
+    if (!tree->object.is_none()) {
+      tern::Value object = adoption_.value(tree->object);
+      name_class(*tree, *Object::of(object)->type);
+      return done_[tree.get()] = object;
+    }
+    auto made = std::make_unique<ClassType>();
+    std::string wanted = tree->type_name.empty() ? "Module" : tree->type_name;
+    made->name = unit_->unique_class_name(wanted.starts_with("__torch__.") ? wanted : "__torch__." + wanted);
+    made->kind = script::ClassKind::module;
+    made->part_of_trace = tree->part_of_trace;
+    ClassType& type = unit_->add_class(std::move(made));
+    std::vector<std::pair<Symbol, tern::Value>> values;
+    auto add = [&](const std::string& name, tern::Value v, Role role, const Type* t) {
+      if (!t) {
+        Object* o = Object::of(v);
+        t = o ? o->type->type() : script::plain(Type::of(v));
+      }
+      type.add({Symbol(name), t, role, role == Role::constant ? v : tern::Value()});
+      if (role != Role::constant) values.emplace_back(Symbol(name), std::move(v));
+    };
+    for (const ModuleTree::Member& m : tree->members) add(m.name, adoption_.value(m.value), m.role, m.type);
+    if (!type.find("training"))
+      add("training", tern::Value(tree->training), Role::attribute, Type::boolean());
+    for (auto& [name, child] : tree->children) add(name, declare(child), Role::attribute, nullptr);
+    tern::Value object = Object::make(unit_, type);
+    for (auto& [name, v] : values) Object::of(object)->set(name, v);
+    name_class(*tree, type);
+    types_[tree.get()] = &type;
+    order_.push_back(tree.get());
+    return done_[tree.get()] = object;
+  }
+  // What graphs call the class, and, below a module that was there already, its submodules.
+  void name_class(const ModuleTree& tree, ClassType& type) {
+    if (!tree.alias.empty()) name_class(tree.alias, type);
+  }
+  void name_class(const std::string& alias, ClassType& type) {
+    aliases_.emplace(Symbol(alias), type.type());
+    for (const Attribute& a : type.attributes)
+      if (a.type && a.type->is(TypeKind::class_))
+        if (ClassType* c = unit_->find_class(a.type->name());
+            c && c->is_module() && !aliases_.count(Symbol(alias + "." + a.name.str())))
+          name_class(alias + "." + a.name.str(), *c);
+  }
+  void rename_classes(ir::Block& block) {
+    auto fix = [&](ir::Value* v) {
+      if (!v->type() || !v->type()->is(TypeKind::class_)) return;
+      if (auto it = aliases_.find(v->type()->name()); it != aliases_.end()) v->set_type(it->second);
+    };
+    for (ir::Value* v : block.params()) fix(v);
+    for (ir::Node& n : block) {
+      for (ir::Value* v : n.outputs()) fix(v);
+      for (ir::Block* b : n.blocks()) rename_classes(*b);
+    }
+  }
+
+  void add_methods(ModuleTree& tree) {
+    ClassType& type = *types_.at(&tree);
+    for (ModuleTree::Method& m : tree.methods) {
+      ir::Graph& g = *m.graph;
+      if (g.inputs().empty()) fail(ErrorKind::value, "make_module: the graph of a method takes self first");
+      g.inputs()[0]->set_type(type.type());
+      rename_classes(g.top());
+      fill_types(*unit_, g.top());
+      std::vector<script::Argument> args;
+      for (size_t i = 0; i < g.inputs().size(); ++i) {
+        ir::Value& v = *g.inputs()[i];
+        script::Argument a;
+        a.name = i == 0 ? std::string("self") : v.name();
+        a.type = i == 0 ? type.type() : script::plain(v.type());
+        size_t from_end = g.inputs().size() - i;
+        if (i > 0 && from_end <= m.defaults.size())
+          a.default_value = m.defaults[m.defaults.size() - from_end];
+        args.push_back(std::move(a));
+      }
+      std::vector<const Type*> types;
+      for (const ir::Operand& o : g.outputs()) types.push_back(script::plain(o.type()));
+      const Type* returns = types.empty() ? Type::none() : types.size() == 1 ? types[0] : Type::tuple(types);
+      ir::verify(g);
+      auto f = std::make_unique<script::Function>(Symbol(type.name.str() + "." + m.name), &type);
+      f->set(std::move(m.graph), std::move(args), returns);
+      type.add_method(std::move(f));
+    }
+  }
+  void add_source(const ModuleTree& tree) {
+    ClassType& type = *types_.at(&tree);
+    auto source = std::make_shared<script::Source>();
+    source->text = tree.source;
+    source->name = std::string(type.short_name());
+    unit_->define_methods(type, source);
+    for (size_t i = 0; i < type.methods.size(); ++i) unit_->compile(*type.methods[i]);
+  }
+
+  std::shared_ptr<script::Unit> unit_;
+  script::Adoption adoption_;
+  std::unordered_map<const ModuleTree*, tern::Value> done_;
+  std::unordered_map<const ModuleTree*, ClassType*> types_;
+  std::vector<ModuleTree*> order_;
+  std::unordered_map<Symbol, const Type*> aliases_;
+};
 
 }  // namespace
 
 ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree) {
-  std::shared_ptr<script::Unit> unit = script::Unit::make();
-  std::unordered_map<const ModuleTree*, tern::Value> done;
-  return ScriptModule(build(tree, unit, done));
+  return ScriptModule(Builder(script::Unit::make()).build(tree));
+}
+
+std::pair<std::string, std::shared_ptr<ModuleTree>> child(std::string name, const ScriptModule& module) {
+  auto tree = std::make_shared<ModuleTree>();
+  tree->object = module.object();
+  return {std::move(name), std::move(tree)};
 }
 
 ScriptModule make_module(std::string_view type_name, const ir::Graph& graph,

@@ -52,6 +52,7 @@ class ScriptModule {
   bool has_attr(std::string_view path) const;
   tern::Value attr(std::string_view path) const;
   void set_attr(std::string_view path, tern::Value value) const;
+  [[noreturn]] void del_attr(std::string_view path) const;  // always throws: a module's type is fixed
   ScriptModule submodule(std::string_view path) const;
   NamedTensors state_dict() const;  // parameters and buffers, shared ones under each of their names
   // Copies into the tensors that are there. Throws with all missing, unexpected and wrongly sized names.
@@ -66,6 +67,8 @@ class ScriptModule {
   const ir::Graph& graph(std::string_view method = "forward") const;
   // With every method and function call replaced by its body.
   std::unique_ptr<ir::Graph> inlined_graph(std::string_view method = "forward") const;
+  // What is run: calls inlined, then dead code, duplicates of constants and no-ops removed.
+  std::unique_ptr<ir::Graph> optimized_graph(std::string_view method = "forward") const;
   std::string code(std::string_view method = "forward") const;
 
   void save(const std::string& path, const std::map<std::string, std::string>& extra_files = {}) const;
@@ -101,10 +104,21 @@ struct ModuleTree {
       children;  // the same tree twice is the same module
   std::vector<Method> methods;
   bool training = true;
+  std::string source = {};  // further methods, in TorchScript's language
+  tern::Value object = {};  // a module that is there already; then the rest is not looked at
+  std::string alias = {};   // what the graphs call this class
+  bool part_of_trace = false;
+  // Of the root: functions that graphs and sources call, by name.
+  std::vector<std::pair<std::string, std::shared_ptr<script::Function>>> functions = {};
 };
 // Types of self, of submodules and of attributes in the graphs are filled in. Throws when a graph reads what
 // is not there.
 ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree);
+inline ScriptModule make_module(ModuleTree tree) {
+  return make_module(std::make_shared<ModuleTree>(std::move(tree)));
+}
+// A child that is there already, for ModuleTree::children.
+std::pair<std::string, std::shared_ptr<ModuleTree>> child(std::string name, const ScriptModule& module);
 
 // From a graph without self: `state` says which inputs are parameters and buffers, by input index, with
 // dotted names. The other inputs stay arguments.

@@ -1,175 +1,204 @@
 #include "tern/jit/trace.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "tern/base/format.h"
-#include "tern/base/warning.h"
 #include "tern/capture/trace.h"
 #include "tern/dispatch/ladder.h"
-#include "tern/ir/text.h"
-#include "tern/ops.h"
+#include "tern/jit/trace_calls.h"
+#include "tern/jit/trace_check.h"
 #include "tern/tree/tree.h"
 
 namespace tern::jit {
 namespace {
 
-std::vector<capture::StateTensor> state_of(const nn::Module* module) {
+constexpr const char* class_name = "__torch__.Traced";
+
+// A module with all below it, as a trace sees it: what its class will be, and where everything stands.
+struct Layout {
+  std::shared_ptr<ModuleTree> root;
   std::vector<capture::StateTensor> state;
-  if (!module) return state;
-  for (const auto& [name, t] : module->named_parameters()) state.push_back({name, t});
-  for (const auto& [name, t] : module->named_buffers()) state.push_back({name, t});
-  return state;
+  std::vector<capture::SubModule> modules;
+  std::unordered_map<const Box*, std::string> objects;  // script modules
+  std::unordered_map<std::string, ModuleTree*> by_path;
+
+  explicit Layout(const nn::Module* module) {
+    if (!module) {
+      root = std::make_shared<ModuleTree>();
+      root->type_name = "TracedFunction";
+      by_path[""] = root.get();
+      return;
+    }
+    for (const auto& [name, t] : module->named_parameters()) state.push_back({name, t});
+    for (const auto& [name, t] : module->named_buffers()) state.push_back({name, t});
+    root = add(*module, "");
+  }
+
+  std::shared_ptr<ModuleTree> add(const nn::Module& module, const std::string& path) {
+    auto& known = made_[module.id()];
+    if (known) return known;
+    if (module.has_backward_hooks())
+      failf(ErrorKind::value, "Modules that have backward hooks assigned can't be compiled: {}",
+            module.str());
+    auto tree = std::make_shared<ModuleTree>();
+    known = tree;
+    tree->alias = path.empty() ? class_name : std::string(class_name) + "." + path;
+    tree->type_name = module.type_name();
+    by_path[path] = tree.get();
+    if (!module.object().is_none()) {
+      tree->object = module.object();
+      add_objects(ScriptModule(module.object()), path);
+      return tree;
+    }
+    tree->training = module.training();
+    tree->part_of_trace = !path.empty();
+    tree->source = module.exported_methods();
+    for (const auto& [name, t] : module.named_parameters(false))
+      tree->members.push_back({name, t, script::Role::parameter});
+    for (const auto& [name, t] : module.named_buffers(false))
+      tree->members.push_back({name, t, script::Role::buffer});
+    for (const auto& [name, v] : module.attributes()) tree->members.push_back({name, v});
+    modules.push_back({path, module.id()});
+    for (const auto& [name, child] : module.named_children())
+      tree->children.emplace_back(name, add(child, path.empty() ? name : path + "." + name));
+    return tree;
+  }
+
+ private:
+  void add_objects(const ScriptModule& module, const std::string& path) {
+    for (const auto& [name, m] : module.named_modules())
+      objects.emplace(m.object().box(), name.empty() ? path : path.empty() ? name : path + "." + name);
+  }
+  std::unordered_map<const void*, std::shared_ptr<ModuleTree>> made_;
+};
+
+std::vector<std::string> names_for(const Traced& what, const TraceOptions& options) {
+  if (!options.names.empty()) return options.names;
+  if (!what.names.empty()) return what.names;
+  std::vector<std::string> names;
+  for (const auto& [name, v] : options.keyword_inputs) names.push_back(name);
+  return names;
 }
 
-std::shared_ptr<ModuleTree> tree_of(const nn::Module& module,
-                                    std::unordered_map<const void*, std::shared_ptr<ModuleTree>>& made) {
-  auto& tree = made[module.id()];
-  if (tree) return tree;
-  auto fresh = std::make_shared<ModuleTree>();
-  tree = fresh;
-  fresh->type_name = module.type_name();
-  fresh->training = module.training();
-  for (const auto& [name, t] : module.named_parameters(false))
-    fresh->members.push_back({name, t, script::Role::parameter});
-  for (const auto& [name, t] : module.named_buffers(false))
-    fresh->members.push_back({name, t, script::Role::buffer});
-  for (const auto& [name, child] : module.named_children())
-    fresh->children.emplace_back(name, tree_of(child, made));
-  return fresh;
+// Keyword inputs in the order of the arguments.
+std::vector<tern::Value> positional(const Traced& what, const std::vector<tern::Value>& inputs,
+                                    const TraceOptions& options) {
+  if (options.keyword_inputs.empty()) return inputs;
+  if (!inputs.empty()) fail(ErrorKind::value, "trace: give example inputs by position or by name, not both");
+  std::vector<tern::Value> out;
+  std::vector<std::string> names = names_for(what, options);
+  for (const std::string& name : names)
+    for (const auto& [key, v] : options.keyword_inputs)
+      if (key == name) out.push_back(v);
+  if (out.size() != options.keyword_inputs.size())
+    for (const auto& [key, v] : options.keyword_inputs)
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        failf(ErrorKind::type, "trace: there is no argument '{}' to trace with", key);
+  return out;
 }
 
-capture::Trace record(const Traced& what, const std::vector<tern::Value>& inputs, const TraceOptions& options,
-                      bool is_module) {
+capture::TraceOptions record_options(const Traced& what, const TraceOptions& options) {
   capture::TraceOptions o;
-  o.is_module = is_module;
+  o.is_module = true;
+  o.class_name = class_name;
   o.strict = options.strict;
   o.force_outplace = options.force_outplace;
-  o.names = options.names;
-  return capture::trace(what.call, inputs, state_of(what.module), o);
+  o.names = names_for(what, options);
+  return o;
 }
 
-std::vector<tern::Value> fresh_copy(const std::vector<tern::Value>& inputs) {
-  std::vector<tern::Value> copies;
-  for (const tern::Value& v : inputs)
-    copies.push_back(tree::map(v, [](const tern::Value& leaf) -> tern::Value {
-      if (!leaf.is_tensor()) return leaf;
-      Tensor t = leaf.tensor().detach().clone();
-      if (leaf.tensor().requires_grad()) t.requires_grad_();
-      return t;
-    }));
-  return copies;
-}
-
-// The graph's text without sizes: those differ between inputs, the program must not.
-std::string shapeless(const ir::Graph& graph) {
-  std::unique_ptr<ir::Graph> copy = graph.clone();
-  auto erase = [](auto& self, const ir::Block& block) -> void {
-    for (ir::Value* v : block.params())
-      if (v->type()->is_tensor()) v->set_type(ir::Type::tensor());
-    for (ir::Node& n : block) {
-      for (ir::Value* v : n.outputs())
-        if (v->type()->is_tensor()) v->set_type(ir::Type::tensor());
-      for (ir::Block* b : n.blocks()) self(self, *b);
-    }
+// Records one method into the layout.
+void record(Layout& layout, const std::string& name, const Traced& what,
+            const std::vector<tern::Value>& inputs, const TraceOptions& options) {
+  capture::TraceOptions o = record_options(what, options);
+  o.modules = layout.modules;
+  o.method_name = [&](const std::string& path) {
+    ModuleTree& tree = *layout.by_path.at(path);
+    size_t n = 0;
+    for (const ModuleTree::Method& m : tree.methods) n += m.name.starts_with("forward");
+    // The place is taken at once: methods of one module are numbered as they are met.
+    tree.methods.push_back({n ? fmt::format("forward{}", n) : "forward", nullptr});
+    return tree.methods.back().name;
   };
-  erase(erase, copy->top());
-  return ir::torch_text(*copy, false);
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  size_t at = 0;
-  while (at < text.size()) {
-    size_t end = text.find('\n', at);
-    if (end == std::string::npos) end = text.size();
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-// Lines that one of two texts has and the other has not, around where they part and meet again.
-std::string difference(const std::string& a, const std::string& b) {
-  std::vector<std::string> x = lines_of(a), y = lines_of(b);
-  size_t head = 0, tail = 0;
-  while (head < x.size() && head < y.size() && x[head] == y[head]) ++head;
-  while (tail < x.size() - head && tail < y.size() - head && x[x.size() - 1 - tail] == y[y.size() - 1 - tail])
-    ++tail;
-  std::string text;
-  for (size_t i = 0; i < head; ++i) text += "\t\t  " + x[i] + "\n";
-  for (size_t i = head; i < x.size() - tail; ++i) text += "\t\t- " + x[i] + "\n";
-  for (size_t i = head; i < y.size() - tail; ++i) text += "\t\t+ " + y[i] + "\n";
-  for (size_t i = x.size() - tail; i < x.size(); ++i) text += "\t\t  " + x[i] + "\n";
-  return text;
-}
-
-std::optional<std::string> compare(const Tensor& got, const Tensor& expected, double tolerance) {
-  if (str(got.sizes()) != str(expected.sizes()))
-    return fmt::format("The shapes are {} and {}.", str(got.sizes()), str(expected.sizes()));
-  if (got.int_numel() == 0) return std::nullopt;
-  Tensor a = got.detach().to(kDouble), b = expected.detach().to(kDouble);
-  Tensor off = (a - b).abs();
-  Tensor wrong = off > b.abs() * tolerance + tolerance;
-  int64_t count = wrong.sum().item<int64_t>();
-  if (!count) return std::nullopt;
-  return fmt::format(
-      "Tensor-likes are not close!\n\nMismatched elements: {} / {} ({:.1f}%)\nGreatest absolute difference: "
-      "{}",
-      count, got.int_numel(), 100.0 * static_cast<double>(count) / static_cast<double>(got.int_numel()),
-      off.max().item<double>());
-}
-
-void check(const ScriptModule& module, const ir::Graph& graph, const Traced& what,
-           const TraceOptions& options, const std::vector<tern::Value>& inputs) {
-  std::vector<std::vector<tern::Value>> sets = options.check_inputs;
-  if (sets.empty()) sets.push_back(inputs);
-  std::string first = shapeless(graph);
-  for (const std::vector<tern::Value>& set : sets) {
-    capture::Trace again = record(what, fresh_copy(set), options, true);
-    std::string second = shapeless(*again.graph);
-    if (first != second)
-      fail("Tracing failed sanity checks!\nERROR: Graphs differed across invocations!\n\tGraph diff:\n" +
-           difference(first, second));
-    std::vector<tern::Value> expected = tree::flatten(what.call(fresh_copy(set))).leaves;
-    std::vector<tern::Value> got = tree::flatten(module.forward(fresh_copy(set))).leaves;
-    for (size_t i = 0; i < expected.size() && i < got.size(); ++i) {
-      if (!expected[i].is_tensor() || !got[i].is_tensor()) continue;
-      if (auto why = compare(got[i].tensor(), expected[i].tensor(), options.check_tolerance))
-        warn(
-            "TracerWarning",
-            fmt::format("Output nr {}. of the traced function does not match the corresponding output of the "
-                        "Python function. Detailed error:\n{}",
-                        i + 1, *why));
-    }
+  TraceCalls calls(layout.objects);
+  for (auto& [known, f] : layout.root->functions) calls.functions.push_back({known, f.get(), nullptr});
+  size_t had = calls.functions.size();
+  capture::Trace recorded = capture::Tracer::trace(what.call, inputs, layout.state, o);
+  layout.root->methods.push_back({name, std::move(recorded.graph)});
+  for (capture::SubMethod& m : recorded.methods)
+    for (ModuleTree::Method& method : layout.by_path.at(m.path)->methods)
+      if (method.name == m.name) method.graph = std::move(m.graph);
+  for (size_t i = had; i < calls.functions.size(); ++i) {
+    TraceCalls::Called& c = calls.functions[i];
+    layout.root->functions.emplace_back(
+        c.name, std::shared_ptr<script::Function>(c.unit, const_cast<script::Function*>(c.function)));
   }
 }
 
 }  // namespace
 
 ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs, const TraceOptions& options) {
-  // The function is run on the user's own tensors, as PyTorch does; what it is checked with must be from
-  // before.
-  std::vector<tern::Value> before = options.check_trace ? fresh_copy(inputs) : std::vector<tern::Value>();
-  capture::Trace recorded = record(what, inputs, options, true);
-  std::unique_ptr<ir::Graph> kept = options.check_trace ? recorded.graph->clone() : nullptr;
+  std::vector<tern::Value> given = positional(what, inputs, options);
+  TracedMethod forward{"forward", what, given, options.check_inputs};
+  TraceOptions o = options;
+  o.names = names_for(what, options);
+  o.keyword_inputs.clear();
+  o.check_inputs.clear();
+  static const nn::Module nothing;
+  return trace_module(what.module ? *what.module : nothing, {std::move(forward)}, o);
+}
 
-  std::unordered_map<const void*, std::shared_ptr<ModuleTree>> made;
-  std::shared_ptr<ModuleTree> tree =
-      what.module ? tree_of(*what.module, made) : std::make_shared<ModuleTree>();
-  if (!what.module) tree->type_name = "TracedFunction";
-  ModuleTree::Method forward;
-  forward.name = "forward";
-  forward.graph = std::move(recorded.graph);
-  tree->methods.push_back(std::move(forward));
-  ScriptModule module = make_module(tree);
-  module.set_traced_inputs("forward", inputs);
-  if (options.check_trace) check(module, *kept, what, options, before);
-  return module;
+ScriptModule trace_module(const nn::Module& module, const std::vector<TracedMethod>& methods,
+                          const TraceOptions& options) {
+  bool is_function = methods.size() == 1 && !methods[0].what.module;
+  auto make = [&](auto&& inputs_of) {
+    Layout layout(is_function ? nullptr : &module);
+    for (const TracedMethod& m : methods) record(layout, m.name, m.what, inputs_of(m), options);
+    return make_module(layout.root);
+  };
+  // The function is run on the user's own tensors, as PyTorch does; what it is checked with is from before.
+  std::vector<std::vector<std::vector<tern::Value>>> checks;
+  if (options.check_trace)
+    for (const TracedMethod& m : methods) {
+      checks.push_back(m.check_inputs);
+      if (checks.back().empty()) checks.back().push_back(fresh_copy(m.inputs));
+    }
+  ScriptModule traced =
+      make([](const TracedMethod& m) -> const std::vector<tern::Value>& { return m.inputs; });
+  for (const TracedMethod& m : methods) traced.set_traced_inputs(m.name, m.inputs);
+  for (size_t k = 0; k < checks.size(); ++k)
+    for (const std::vector<tern::Value>& set : checks[k]) {
+      TraceCheck check{traced, methods[k].name, methods[k].what, {}, options.check_tolerance};
+      check.again = [&](const std::vector<tern::Value>& inputs) {
+        return make([&](const TracedMethod& m) { return &m == &methods[k] ? inputs : fresh_copy(m.inputs); });
+      };
+      check.run(set);
+    }
+  return traced;
+}
+
+std::shared_ptr<script::Function> trace_function(const Traced& what, const std::vector<tern::Value>& inputs,
+                                                 const TraceOptions& options) {
+  if (what.module) fail(ErrorKind::type, "trace_function: a module is traced with trace()");
+  ScriptModule module = trace(what, inputs, options);
+  const script::Function& forward = *module.type().method("forward");
+  std::unique_ptr<ir::Graph> graph = forward.graph().clone();
+  graph->top().remove_param(0);
+  std::vector<script::Argument> args(forward.args().begin() + 1, forward.args().end());
+  // The unit has what the function calls.
+  std::shared_ptr<script::Unit> unit = script::Object::of(module.object())->unit;
+  auto f = std::make_unique<script::Function>(Symbol("__torch__." + options.name));
+  f->set(std::move(graph), std::move(args), forward.returns());
+  return {unit, &unit->add_function(std::move(f))};
 }
 
 TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inputs,
                         const TraceOptions& options) {
-  capture::Trace recorded = record(what, inputs, options, true);
+  Layout layout(what.module);
+  TraceCalls calls(layout.objects);
+  capture::Trace recorded =
+      capture::Tracer::trace(what.call, inputs, layout.state, record_options(what, options));
   TracedGraph result;
   result.outputs = recorded.outputs;
   result.graph = std::move(recorded.graph);
@@ -179,14 +208,13 @@ TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inpu
   ir::Graph& g = *result.graph;
   std::unordered_map<const ir::Value*, std::string> paths{{g.inputs()[0], ""}};
   std::vector<ir::Node*> reads;
-  std::vector<capture::StateTensor> state = state_of(what.module);
   for (ir::Node& n : g.top()) {
     if (!n.is("prim::GetAttr")) continue;
     std::string owner = paths.at(&n.input(0).value()), name = n.attribute("name")->string();
     std::string path = owner.empty() ? name : owner + "." + name;
     paths[&n.output()] = path;
     reads.push_back(&n);
-    for (const capture::StateTensor& s : state)
+    for (const capture::StateTensor& s : layout.state)
       if (s.path == path) {
         ir::Value& in = g.add_input(n.output().type(), name);
         n.output().replace_all_uses_with(in);
@@ -196,6 +224,13 @@ TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inpu
   for (size_t i = reads.size(); i-- > 0;) g.erase(*reads[i]);
   g.top().remove_param(0);
   return result;
+}
+
+Tensor named(std::string_view name, const Tensor& t) { return capture::named(name, t); }
+
+void not_forward() {
+  fail(ErrorKind::type,
+       "trace doesn't support compiling individual module's functions.\nPlease use trace_module");
 }
 
 }  // namespace tern::jit

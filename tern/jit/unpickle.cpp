@@ -339,6 +339,18 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
                   module, name));
 }
 
+namespace {
+// Code of a file that runs while it is read: no loops and no calls, so that reading always ends.
+bool ends_surely(const ir::Block& block) {
+  for (const ir::Node& n : block) {
+    if (n.is("prim::Loop") || n.is("prim::CallMethod") || n.is("prim::CallFunction")) return false;
+    for (const ir::Block* b : n.blocks())
+      if (!ends_surely(*b)) return false;
+  }
+  return true;
+}
+}  // namespace
+
 tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   if (class_name.starts_with("__torch__.torch.classes."))
     failf(ErrorKind::not_supported,
@@ -358,16 +370,17 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   tern::Value object = script::Object::make(unit_, *type);
   script::Object& o = *script::Object::of(object);
   if (!state) return object;
-  if (script::Function* set = type->method("__setstate__")) {
-    unit_->compile(*set);
-    tern::Value v = read(*state);
-    if (set->args().size() == 2) apply_type(v, *set->args()[1].type);
-    tern::Value both[] = {object, v};
-    set->call(both);
-    return object;
+  if (script::Function* set_state = type->method("__setstate__")) {
+    unit_->compile(*set_state);
+    if (set_state->args().size() != 2 || !ends_surely(set_state->graph().top()))
+      bad(fmt::format("the __setstate__ of {} is more than a list of assignments", class_name));
+    tern::Value given = read(*state);
+    apply_type(given, *set_state->args()[1].type);
+    set_state->call(std::vector<tern::Value>{object, given});
+  } else if (!state->is(PickleKind::dict)) {
+    bad(fmt::format("the state of {} is not a dict", class_name));
   }
-  if (!state->is(PickleKind::dict)) bad(fmt::format("the state of {} is not a dict", class_name));
-  for (size_t i = 0; i < state->pair_count(); ++i) {
+  for (size_t i = 0; state->is(PickleKind::dict) && i < state->pair_count(); ++i) {
     Symbol name(state->key(i).as_string());
     tern::Value v = read(state->value(i));
     const script::Attribute* a = type->find(name);

@@ -183,20 +183,46 @@ void index_add(DType type, void* out, int64_t outer, int64_t size, int64_t inner
   });
 }
 
+namespace {
+
+// Calls f(index offset, a offset, b offset of the other position of dim) for all positions of the index, in
+// order: the last dim is a plain loop. `b` is where the position along `dim` is replaced by the index.
+template <class F>
+void each_index(const IndexShape& s, int64_t begin, int64_t end, const int64_t* index_strides,
+                const int64_t* a_strides, const int64_t* b_strides, F f) {
+  if (s.ndim == 0) {
+    if (begin < end) f(0, 0, 0);
+    return;
+  }
+  const int last = s.ndim - 1;
+  const int64_t n = s.index_sizes[last], step = last == s.dim ? 0 : b_strides[last];
+  Walk walk(s.ndim, s.index_sizes);
+  walk.seek(begin);
+  for (int64_t i = begin; i < end;) {
+    const int64_t run = std::min(n - walk.index[last], end - i);
+    const int64_t index = walk.offset(index_strides), a = walk.offset(a_strides),
+                  b = walk.offset(b_strides) - walk.index[s.dim] * b_strides[s.dim];
+    for (int64_t j = 0; j < run; ++j)
+      f(index + j * index_strides[last], a + j * a_strides[last], b + j * step);
+    i += run;
+    if (i < end) walk.seek(i);
+  }
+}
+
+}  // namespace
+
 void gather(DType type, const IndexShape& s, const void* in, const int64_t* in_strides, const int64_t* index,
             const int64_t* index_strides, void* out, const int64_t* out_strides) {
   by_width(type, [&]<class T>(T) {
     const int64_t count = Walk(s.ndim, s.index_sizes).count;
     parallel_for(0, count, 16384, [&](int64_t begin, int64_t end) {
-      Walk walk(s.ndim, s.index_sizes);
-      walk.seek(begin);
-      for (int64_t i = begin; i < end; ++i, walk.next()) {
-        const int64_t at = index[walk.offset(index_strides)];
-        if (at < 0 || at >= s.dim_size) out_of_range("gather", at, s.dim_size);
-        int64_t from = walk.offset(in_strides);
-        if (s.ndim) from += (at - walk.index[s.dim]) * in_strides[s.dim];
-        static_cast<T*>(out)[walk.offset(out_strides)] = static_cast<const T*>(in)[from];
-      }
+      const int64_t stride = s.ndim ? in_strides[s.dim] : 0;
+      each_index(s, begin, end, index_strides, out_strides, in_strides,
+                 [&](int64_t i, int64_t to, int64_t from) {
+                   const int64_t at = index[i];
+                   if (at < 0 || at >= s.dim_size) out_of_range("gather", at, s.dim_size);
+                   static_cast<T*>(out)[to] = static_cast<const T*>(in)[from + at * stride];
+                 });
     });
   });
 }
@@ -206,14 +232,21 @@ void scatter(DType type, ScatterOp op, const IndexShape& s, void* out, const int
              const int64_t* src_strides) {
   // Targets may repeat along dim: in order, on one thread.
   by_type(type, "scatter", [&]<class T>(T) {
-    Walk walk(s.ndim, s.index_sizes);
-    for (int64_t i = 0; i < walk.count; ++i, walk.next()) {
-      const int64_t at = index[walk.offset(index_strides)];
-      if (at < 0 || at >= s.dim_size) out_of_range("scatter", at, s.dim_size);
-      int64_t to = walk.offset(out_strides);
-      if (s.ndim) to += (at - walk.index[s.dim]) * out_strides[s.dim];
-      apply(op, static_cast<T*>(out)[to], static_cast<const T*>(src)[walk.offset(src_strides)]);
-    }
+    const int64_t stride = s.ndim ? out_strides[s.dim] : 0, count = Walk(s.ndim, s.index_sizes).count;
+    auto run = [&](auto how) {
+      each_index(s, 0, count, index_strides, src_strides, out_strides,
+                 [&](int64_t i, int64_t from, int64_t to) {
+                   const int64_t at = index[i];
+                   if (at < 0 || at >= s.dim_size) out_of_range("scatter", at, s.dim_size);
+                   how(static_cast<T*>(out)[to + at * stride], static_cast<const T*>(src)[from]);
+                 });
+    };
+    if (op == ScatterOp::set)
+      run([](T& to, T value) { to = value; });
+    else if (op == ScatterOp::add)
+      run([](T& to, T value) { accumulate(to, value); });
+    else
+      run([op](T& to, T value) { apply(op, to, value); });
   });
 }
 

@@ -338,6 +338,69 @@ void run_pointwise(Loop loop, const DType* compute_in, DType compute_out, int nd
       nin, params);
 }
 
+namespace {
+
+// Copies where the dim that is contiguous in `in` is not the one that is contiguous in `out`: in tiles, so
+// that the cache lines of both sides are used whole. False when it is not such a copy.
+template <class T>
+void copy_tile(int64_t rows, int64_t columns, const T* in, int64_t in_stride, T* out, int64_t out_stride) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) out[r * out_stride + c] = in[r + c * in_stride];
+}
+bool copy_transposed(int ndim, const int64_t* sizes, const Operand& out, const Operand& in, int64_t width) {
+  int a = -1, b = -1;  // contiguous in out, in in
+  int64_t n = 1;
+  for (int d = 0; d < ndim; ++d) {
+    n *= sizes[d];
+    if (sizes[d] < 8) continue;
+    if (out.strides[d] == 1) a = d;
+    if (in.strides[d] == 1) b = d;
+  }
+  if (a < 0 || b < 0 || a == b || in.strides[a] == 0 || out.strides[b] == 0 || n < 1024) return false;
+  constexpr int64_t kTile = 32;
+  const int64_t tiles_a = (sizes[a] + kTile - 1) / kTile, tiles_b = (sizes[b] + kTile - 1) / kTile;
+  const int64_t others = n / (sizes[a] * sizes[b]);
+  auto run = [&]<class T>(T) {
+    parallel_for(
+        0, others * tiles_b, std::max<int64_t>(1, kGrain / (kTile * sizes[a])),
+        [&](int64_t begin, int64_t end) {
+          for (int64_t at = begin; at < end; ++at) {
+            int64_t rest = at / tiles_b, from = 0, to = 0;
+            for (int d = ndim - 1; d >= 0; --d) {
+              if (d == a || d == b) continue;
+              from += rest % sizes[d] * in.strides[d], to += rest % sizes[d] * out.strides[d],
+                  rest /= sizes[d];
+            }
+            const int64_t row = at % tiles_b * kTile, rows = std::min(kTile, sizes[b] - row);
+            for (int64_t t = 0; t < tiles_a; ++t) {
+              const int64_t column = t * kTile;
+              copy_tile(rows, std::min(kTile, sizes[a] - column),
+                        static_cast<const T*>(in.data) + from + row + column * in.strides[a], in.strides[a],
+                        static_cast<T*>(out.data) + to + row * out.strides[b] + column, out.strides[b]);
+            }
+          }
+        });
+  };
+  switch (width) {
+    case 1:
+      run(uint8_t{});
+      return true;
+    case 2:
+      run(uint16_t{});
+      return true;
+    case 4:
+      run(uint32_t{});
+      return true;
+    case 8:
+      run(uint64_t{});
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 void copy_strided(int ndim, const int64_t* sizes, const Operand& out, const Operand& in) {
   // Same type: the copy is of bits, so that narrow floats and NaN payloads pass unchanged.
   DType t = out.dtype;
@@ -345,6 +408,7 @@ void copy_strided(int ndim, const int64_t* sizes, const Operand& out, const Oper
     static constexpr DType by_log2[] = {DType::uint8, DType::int16, DType::int32, DType::int64,
                                         DType::complex128};
     const int64_t w = element_size(t);
+    if (copy_transposed(ndim, sizes, out, in, w)) return;
     t = by_log2[w == 1 ? 0 : w == 2 ? 1 : w == 4 ? 2 : w == 8 ? 3 : 4];
     Operand o = out, i = in;
     o.dtype = i.dtype = t;

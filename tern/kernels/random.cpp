@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/base/format.h"
+#include "tern/kernels/normal.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern::kernels {
@@ -75,6 +76,17 @@ Compute<T> unit(Mt19937& g) {
     return static_cast<float>(g.random() & mask) * divisor;
 }
 
+// n of them for floats.
+void units(Mt19937& g, float* x, int64_t n) {
+  uint32_t bits[624];
+  for (int64_t at = 0; at < n; at += 624) {
+    const int64_t m = std::min<int64_t>(624, n - at);
+    g.random(bits, m);
+    for (int64_t i = 0; i < m; ++i)
+      x[at + i] = static_cast<float>(static_cast<int32_t>(bits[i] & 0xffffff)) * (1.0f / 16777216.0f);
+  }
+}
+
 // Box-Muller in double; the second number of a pair waits in the generator.
 double next_normal(Mt19937& g, double mean, double std) {
   if (g.next_double_normal) {
@@ -115,9 +127,35 @@ void Mt19937::next_state() {
   auto twist = [](uint32_t u, uint32_t v) {
     return (((u & 0x80000000u) | (v & 0x7fffffffu)) >> 1) ^ (v & 1 ? 0x9908b0dfu : 0u);
   };
-  for (int k = 0; k < 624; ++k) state_[k] = state_[(k + 397) % 624] ^ twist(state_[k], state_[(k + 1) % 624]);
+  // In three stretches, so that no index wraps; each reads nothing that it has written closer than 227
+  // before.
+  for (int k = 0; k < 227; ++k) state_[k] = state_[k + 397] ^ twist(state_[k], state_[k + 1]);
+  for (int k = 227; k < 623; ++k) state_[k] = state_[k - 227] ^ twist(state_[k], state_[k + 1]);
+  state_[623] = state_[396] ^ twist(state_[623], state_[0]);
   left_ = 624;
   next_ = 0;
+}
+
+void Mt19937::random(uint32_t* out, int64_t n) {
+  while (n > 0) {
+    if (left_ == 1) {
+      next_state();
+      left_ = 625;  // random() counts the number it gives
+    }
+    const int64_t m = std::min<int64_t>(n, left_ - 1);
+    const uint32_t* from = state_ + next_;
+    for (int64_t i = 0; i < m; ++i) {
+      uint32_t y = from[i];
+      y ^= y >> 11;
+      y ^= (y << 7) & 0x9d2c5680;
+      y ^= (y << 15) & 0xefc60000;
+      out[i] = y ^ (y >> 18);
+    }
+    next_ += static_cast<uint32_t>(m);
+    left_ -= static_cast<int>(m);
+    out += m;
+    n -= m;
+  }
 }
 
 namespace {
@@ -177,6 +215,13 @@ void uniform(Mt19937& g, DType type, void* out, int64_t n, double from, double t
   by_float(type, "uniform_", [&]<class T>(T) {
     using C = Compute<T>;
     const C base = static_cast<C>(from), width = static_cast<C>(to) - base;
+    if constexpr (std::is_same_v<T, float>) {
+      float* x = static_cast<float*>(out);
+      units(g, x, n);
+      if (base != 0 || width != 1)
+        for (int64_t i = 0; i < n; ++i) x[i] = std::fma(x[i], width, base);
+      return;
+    }
     for (int64_t i = 0; i < n; ++i) {
       T& x = static_cast<T*>(out)[i];
       x = T(std::fma(unit<C>(g), width, base));
@@ -206,8 +251,13 @@ void normal(Mt19937& g, DType type, void* out, int64_t n, double mean, double st
       for (int64_t i = 0; i + 16 <= n; i += 16) block(x + i);
       if (n % 16) block(x + n - 16);
     } else {  // all uniform numbers first; the last sixteen are drawn again when n is no multiple of sixteen
-      for (int64_t i = 0; i < n; ++i) x[i] = unit<T>(g);
-      for (int64_t i = 0; i + 16 <= n; i += 16) normal_16(x + i, m, s);
+      if constexpr (std::is_same_v<T, float>) {
+        units(g, x, n);
+        normal_blocks(x, n / 16, m, s);
+      } else {
+        for (int64_t i = 0; i < n; ++i) x[i] = unit<T>(g);
+        for (int64_t i = 0; i + 16 <= n; i += 16) normal_16(x + i, m, s);
+      }
       if (n % 16) {
         for (int64_t i = n - 16; i < n; ++i) x[i] = unit<T>(g);
         normal_16(x + n - 16, m, s);

@@ -29,6 +29,8 @@ struct Mt19937 {
     const uint64_t high = random();
     return high << 32 | random();
   }
+  // The next n numbers, as random() would give them.
+  void random(uint32_t* out, int64_t n);
   void save_state(void* bytes) const;  // state_bytes of them
   void load_state(const void* bytes);  // throws `value` when they are not a generator's state
 

@@ -17,6 +17,7 @@
 #include "tern/kernels/reduce.h"
 
 #include "tern/kernels/loops-inl.h"
+#include "tern/kernels/vector_math-inl.h"
 
 #ifndef TERN_KERNELS_REDUCE_ONCE
 #define TERN_KERNELS_REDUCE_ONCE
@@ -59,7 +60,7 @@ struct ReducePlan {
   const char* in;
   char *out, *mean;
   int64_t in_width, out_width;
-  Cast to_compute = nullptr;
+  Cast to_compute = nullptr, from_result = nullptr;
   DType in_type, out_type;
   double p;
   bool mean_of_sum = false, root = false;
@@ -128,6 +129,31 @@ struct Base {
   static void between(S&, int64_t, double) {}
 };
 
+// Adds whole blocks of floats: a few in float, which costs no more than rounding, the blocks in double. Gives
+// how many elements that were.
+HWY_ATTR inline int64_t sum_blocks(double& sum, const float* x, int64_t n) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), block = 32 * lanes;
+  int64_t i = 0;
+  for (; i + block <= n; i += block) {
+    auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes), c = hn::LoadU(d, x + i + 2 * lanes),
+         e = hn::LoadU(d, x + i + 3 * lanes);
+    for (int64_t k = i + 4 * lanes; k < i + block; k += 4 * lanes) {
+      a = hn::Add(a, hn::LoadU(d, x + k));
+      b = hn::Add(b, hn::LoadU(d, x + k + lanes));
+      c = hn::Add(c, hn::LoadU(d, x + k + 2 * lanes));
+      e = hn::Add(e, hn::LoadU(d, x + k + 3 * lanes));
+    }
+    float part[hn::MaxLanes(d)];
+    hn::StoreU(hn::Add(hn::Add(a, b), hn::Add(c, e)), d, part);
+    double total = 0;
+    for (int64_t l = 0; l < lanes; ++l) total += part[l];
+    sum += total;
+  }
+  return i;
+}
+
 template <class Element>
 struct Sum : Base {
   using T = Element;
@@ -136,6 +162,10 @@ struct Sum : Base {
   };
   static Wide<T> add(Wide<T> a, Wide<T> b) { return a + b; }
   HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
+    if constexpr (std::same_as<T, float>) {
+      const int64_t done = sum_blocks(s.sum, x, n);
+      x += done, n -= done;
+    }
     fold_row(
         s.sum, x, n, [](Wide<T> a, T v) HWY_ATTR { return a + Wide<T>(v); }, add, Wide<T>());
   }
@@ -154,7 +184,11 @@ struct Prod : Base {
   struct State {
     Wide<T> product{1};
   };
-  static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
+  HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
+    if constexpr (Float<T>) {
+      auto times = [](double a, double b) HWY_ATTR { return a * b; };
+      return fold_row(s.product, x, n, times, times, 1.0);
+    }
     for (int64_t i = 0; i < n; ++i) multiply(s.product, Wide<T>(x[i]));
   }
   static void column(State* s, const T* x, int64_t n, int64_t, int, double) {
@@ -195,18 +229,21 @@ struct Extreme : Base {
       namespace hn = hwy::HWY_NAMESPACE;
       const hn::ScalableTag<T> d;
       const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-      auto top = hn::Set(d, worst()), other = top;
-      auto join = [](auto a, auto b) HWY_ATTR {
-        const auto m = hn::IfThenElse(Max ? hn::Gt(b, a) : hn::Lt(b, a), b, a);
-        return hn::IfThenElse(hn::IsNaN(b), b, m);
-      };
-      for (; i + 2 * lanes <= n; i += 2 * lanes) {
-        top = join(top, hn::LoadU(d, x + i));
-        other = join(other, hn::LoadU(d, x + i + lanes));
+      auto a = hn::Set(d, worst()), b = a, c = a, e = a;
+      auto unordered = hn::Ne(a, a);  // none so far
+      auto join = [](auto p, auto q) HWY_ATTR { return Max ? hn::Max(p, q) : hn::Min(p, q); };
+      for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        const auto v = hn::LoadU(d, x + i), w = hn::LoadU(d, x + i + lanes),
+                   y = hn::LoadU(d, x + i + 2 * lanes), z = hn::LoadU(d, x + i + 3 * lanes);
+        a = join(a, v), b = join(b, w), c = join(c, y), e = join(e, z);
+        unordered =
+            hn::Or(unordered, hn::Or(hn::Or(hn::Ne(v, v), hn::Ne(w, w)), hn::Or(hn::Ne(y, y), hn::Ne(z, z))));
       }
-      T best[hn::MaxLanes(d)];
-      hn::StoreU(join(top, other), d, best);
-      for (int64_t l = 0; l < lanes; ++l) s.best = better(s.best, best[l]);
+      if (i) {
+        const auto all = join(join(a, b), join(c, e));
+        const T best = Max ? hn::GetLane(hn::MaxOfLanes(d, all)) : hn::GetLane(hn::MinOfLanes(d, all));
+        s.best = better(s.best, hn::AllFalse(d, unordered) ? best : std::numeric_limits<T>::quiet_NaN());
+      }
     }
     for (; i < n; ++i) s.best = better(s.best, x[i]);
   }
@@ -325,13 +362,31 @@ struct Variance : Base {
   }
 };
 
+template <class Element>
 struct LogSumExp : Base {
-  using T = double;
+  using T = Element;
   static constexpr int passes = 2;
   struct State {
     double max = -kInfinity, sum = 0;
   };
-  static void row(State& s, const T* x, int64_t n, int64_t, int pass, double) {
+  HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int pass, double) {
+    if constexpr (std::same_as<T, float>) {
+      if (pass == 0) {
+        typename Extreme<float, true>::State top;
+        Extreme<float, true>::row(top, x, n, 0, 0, 0);
+        return step(s, top.best, 0);
+      }
+      const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
+      const Vf shift = all(static_cast<float>(s.max));
+      int64_t i = 0;
+      while (i + lanes <= n) {
+        Vf total = hn::Zero(df);
+        for (const int64_t end = std::min(n, i + 32 * lanes); i + lanes <= end; i += lanes)
+          total = hn::Add(total, exp_any(hn::Sub(hn::LoadU(df, x + i), shift)));
+        s.sum += hn::GetLane(hn::SumOfLanes(df, total));
+      }
+      x += i, n -= i;
+    }
     for (int64_t i = 0; i < n; ++i) step(s, x[i], pass);
   }
   static void column(State* s, const T* x, int64_t n, int64_t, int pass, double) {
@@ -415,8 +470,7 @@ template <class R>
 void store(const ReducePlan& plan, int64_t at, const typename R::State& state) {
   const auto value = R::result(state, plan);
   const int64_t offset = plan.kept.out_offset(at) * plan.out_width;
-  find_cast(dtype_of<std::remove_const_t<decltype(value)>>, plan.out_type)(&value, 1, plan.out + offset, 1,
-                                                                           1);
+  plan.from_result(&value, 1, plan.out + offset, 1, 1);
   if constexpr (requires { state.mean; }) {
     if (plan.mean)
       find_cast(dtype_of<std::remove_const_t<decltype(state.mean)>>, plan.out_type)(&state.mean, 1,
@@ -428,6 +482,11 @@ void store(const ReducePlan& plan, int64_t at, const typename R::State& state) {
 template <class R>
 HWY_ATTR void reduce_part(const ReducePlan& plan, int64_t base, int64_t begin, int64_t end, int pass,
                           typename R::State& state) {
+  // One run of memory: most reductions are that.
+  if (plan.reduced.n == 1 && plan.reduced.in[0] == 1 && plan.in_type == dtype_of<typename R::T>) {
+    auto* x = reinterpret_cast<const typename R::T*>(plan.in + base * plan.in_width);
+    return R::row(state, x + begin, end - begin, begin, pass, plan.p);
+  }
   typename R::T buffer[kRun];
   Cursor cursor(plan.reduced, begin);
   const bool in_place = plan.in_type == dtype_of<typename R::T> && cursor.stride() == 1;
@@ -492,7 +551,21 @@ HWY_ATTR void reduce_column_group(const ReducePlan& plan, int64_t first, int64_t
     if (pass)
       for (int64_t i = 0; i < count; ++i) R::between(states[i], n, plan.p);
     Cursor cursor(plan.reduced, 0);
-    for (int64_t at = 0; at < n; ++at) {
+    int64_t at = 0;
+    if constexpr (std::same_as<R, Sum<float>>) {  // eight rows at a time, added in float
+      if (plan.in_type == kFloat && plan.kept.in[0] == 1)
+        for (; at + 8 <= n; at += 8) {
+          const float* x[8];
+          for (const float*& row : x) {
+            row = bring(plan, base + cursor.offset, 1, count, buffer);
+            cursor.advance(1);
+          }
+          for (int64_t i = 0; i < count; ++i)
+            states[i].sum +=
+                ((x[0][i] + x[1][i]) + (x[2][i] + x[3][i])) + ((x[4][i] + x[5][i]) + (x[6][i] + x[7][i]));
+        }
+    }
+    for (; at < n; ++at) {
       R::column(states, bring(plan, base + cursor.offset, plan.kept.in[0], count, buffer), count, at, pass,
                 plan.p);
       cursor.advance(1);
@@ -503,7 +576,9 @@ HWY_ATTR void reduce_column_group(const ReducePlan& plan, int64_t first, int64_t
 
 template <class R>
 void run_reduction(ReducePlan& plan) {
+  using Result = std::remove_cvref_t<decltype(R::result(typename R::State(), plan))>;
   if (!plan.to_compute) plan.to_compute = find_cast(plan.in_type, dtype_of<typename R::T>);
+  plan.from_result = find_cast(dtype_of<Result>, plan.out_type);
   const Dims &kept = plan.kept, &reduced = plan.reduced;
   const bool columns =
       kept.n && reduced.n && kept.sizes[0] >= 8 && std::abs(kept.in[0]) < std::abs(reduced.in[0]);
@@ -530,6 +605,7 @@ void by_number(ReducePlan& plan, bool integers_as_double) {
 }
 void product(ReducePlan& plan) {
   if (is_complex(plan.in_type)) return run_reduction<Prod<std::complex<double>>>(plan);
+  if (compute_dtype(plan.in_type) == kFloat) return run_reduction<Prod<float>>(plan);
   is_floating(plan.in_type) ? run_reduction<Prod<double>>(plan) : run_reduction<Prod<int64_t>>(plan);
 }
 template <template <class, bool> class R, bool Max>
@@ -581,7 +657,8 @@ void dispatch_reduction(Reduction op, ReducePlan& plan) {
     case Reduction::var_mean:
       return by_number<Variance>(plan, true);
     case Reduction::logsumexp:
-      return run_reduction<LogSumExp>(plan);
+      return compute_dtype(plan.in_type) == kFloat ? run_reduction<LogSumExp<float>>(plan)
+                                                   : run_reduction<LogSumExp<double>>(plan);
     case Reduction::norm:
       if (plan.in_type == kComplexFloat) plan.to_compute = magnitude<std::complex<float>>;
       if (plan.in_type == kComplexDouble) plan.to_compute = magnitude<std::complex<double>>;

@@ -25,19 +25,53 @@ class CallSite {
   Loc saved_;
 };
 
+class Observed {
+ public:
+  explicit Observed(const Module& module) : module_(module), observer_(call_observer()) {
+    if (observer_) observer_->enter(module_);
+  }
+  ~Observed() {
+    if (observer_) observer_->leave(module_);
+  }
+  Observed(const Observed&) = delete;
+
+ private:
+  const Module& module_;
+  CallObserver* observer_;
+};
+
+// Lets the module's backward hooks see the gradients of a call: around its arguments, then its outputs.
+class BackwardCall {
+ public:
+  explicit BackwardCall(const Module& module);
+  Value arguments(const Value& args);
+  Value outputs(const Value& output);
+
+ private:
+  Value box_;
+};
+
+template <class M, class... A>
+decltype(auto) observed_forward(M& module, A&&... args) {
+  Observed observed(module);
+  return module.forward(std::forward<A>(args)...);
+}
+
 template <class M, class... A>
 auto call_with_hooks(M& module, A&&... args) {
   using Result = std::remove_cvref_t<decltype(module.forward(std::forward<A>(args)...))>;
   using Args = std::tuple<std::decay_t<A>...>;
   Value given = module.run_pre_hooks(tree::args_to_value(static_cast<const std::decay_t<A>&>(args)...));
-  Args seen = tree::from_value<Args>(given);
+  BackwardCall backward(module);
+  Args seen = tree::from_value<Args>(module.has_backward_hooks() ? backward.arguments(given) : given);
   if constexpr (std::is_void_v<Result>) {
-    std::apply([&](auto&... a) { module.forward(a...); }, seen);
+    std::apply([&](auto&... a) { observed_forward(module, a...); }, seen);
     module.run_hooks(given, {});
   } else {
-    Value output =
-        tree::to_value(std::apply([&](auto&... a) -> Result { return module.forward(a...); }, seen));
-    return tree::from_value<Result>(module.run_hooks(given, std::move(output)));
+    Value output = tree::to_value(
+        std::apply([&](auto&... a) -> Result { return observed_forward(module, a...); }, seen));
+    output = module.run_hooks(given, std::move(output));
+    return tree::from_value<Result>(module.has_backward_hooks() ? backward.outputs(output) : output);
   }
 }
 
@@ -59,7 +93,7 @@ decltype(auto) call_at(Loc loc, M& module, A&&... args) {
   CallSite site(is_ours<M>, loc);
   if (module.has_hooks()) [[unlikely]]
     return call_with_hooks(module, std::forward<A>(args)...);
-  return module.forward(std::forward<A>(args)...);
+  return observed_forward(module, std::forward<A>(args)...);
 }
 
 }  // namespace details

@@ -13,6 +13,7 @@ namespace tern::nn {
 namespace {
 
 thread_local Cloning* cloning = nullptr;
+thread_local CallObserver* observer = nullptr;
 
 void check_name(std::string_view what, std::string_view name) {
   if (name.empty()) failf(ErrorKind::value, "{} name can't be empty string \"\"", what);
@@ -244,8 +245,24 @@ int Module::add_hook(Function<Value(const Module&, const Value&, const Value&)> 
 void Module::remove_hook(int number) const {
   std::erase_if(state_->pre_hooks, [&](const auto& h) { return h.first == number; });
   std::erase_if(state_->hooks, [&](const auto& h) { return h.first == number; });
+  std::erase_if(state_->backward_hooks, [&](const auto& h) { return h.first == number; });
 }
-bool Module::has_hooks() const { return !state_->pre_hooks.empty() || !state_->hooks.empty(); }
+int Module::add_backward_hook(Function<Value(const Module&, const Value&, const Value&)> hook) const {
+  state_->backward_hooks.emplace_back(state_->next_hook, std::move(hook));
+  return state_->next_hook++;
+}
+bool Module::has_hooks() const {
+  return !state_->pre_hooks.empty() || !state_->hooks.empty() || !state_->backward_hooks.empty();
+}
+bool Module::has_backward_hooks() const { return !state_->backward_hooks.empty(); }
+Value Module::run_backward_hooks(Value grad_inputs, const Value& grad_outputs) const {
+  auto hooks = state_->backward_hooks;
+  for (auto& [number, hook] : hooks) {
+    Value changed = hook(*this, grad_inputs, grad_outputs);
+    if (!changed.is_none()) grad_inputs = changed.is_tuple() ? changed : Value::tuple({changed});
+  }
+  return grad_inputs;
+}
 Value Module::run_pre_hooks(Value args) const {
   auto hooks = state_->pre_hooks;  // a hook may remove itself
   for (auto& [number, hook] : hooks) {
@@ -262,6 +279,32 @@ Value Module::run_hooks(const Value& args, Value output) const {
   }
   return output;
 }
+
+// ---- what scripts see ----
+
+void Module::register_attribute(std::string_view name, Value value) const {
+  check_name("attribute", name);
+  if (find_named(state_->parameters, name) || find_named(state_->buffers, name) ||
+      find_named(state_->children, name))
+    failf(ErrorKind::value, "register_attribute: {} has a '{}' already", last_part(state_->type), name);
+  for (auto& [key, v] : state_->attributes)
+    if (key == name) {
+      v = std::move(value);
+      return;
+    }
+  state_->attributes.emplace_back(std::string(name), std::move(value));
+}
+std::vector<std::pair<std::string, Value>> Module::attributes() const { return state_->attributes; }
+void Module::export_methods(std::string_view source) const {
+  state_->exported += source;
+  state_->exported += '\n';
+}
+std::string Module::exported_methods() const { return state_->exported; }
+void Module::set_object(Value object) const { state_->object = std::move(object); }
+Value Module::object() const { return state_->object; }
+
+CallObserver* call_observer() { return observer; }
+CallObserver* observe_calls(CallObserver* next) { return std::exchange(observer, next); }
 
 // ---- names and scopes ----
 
@@ -335,6 +378,10 @@ std::shared_ptr<Module::State> Cloning::copy(const std::shared_ptr<Module::State
   copied->training = state->training;
   copied->pre_hooks = state->pre_hooks;
   copied->hooks = state->hooks;
+  copied->backward_hooks = state->backward_hooks;
+  copied->attributes = state->attributes;
+  copied->exported = state->exported;
+  copied->object = state->object;
   copied->next_hook = state->next_hook;
   for (const auto& e : state->parameters) copied->parameters.push_back({e.name, copy(e.slot), e.persistent});
   for (const auto& e : state->buffers) copied->buffers.push_back({e.name, copy(e.slot), e.persistent});

@@ -143,10 +143,35 @@ class Module {
         return tree::to_value(hook(m, args, output));
     });
   }
+  // Called in backward, once the gradients of the arguments are known: the tuples of gradients of arguments
+  // and outputs (None where there is none). It may return other gradients for the arguments, or nothing.
+  template <class F>
+  int register_full_backward_hook(F hook) const {
+    return add_backward_hook(
+        [hook](const Module& m, const Value& inputs, const Value& outputs) mutable -> Value {
+          if constexpr (std::is_void_v<decltype(hook(m, inputs, outputs))>)
+            return hook(m, inputs, outputs), Value();
+          else
+            return tree::to_value(hook(m, inputs, outputs));
+        });
+  }
   void remove_hook(int number) const;
   bool has_hooks() const;
+  bool has_backward_hooks() const;
   Value run_pre_hooks(Value args) const;
   Value run_hooks(const Value& args, Value output) const;
+  Value run_backward_hooks(Value grad_inputs, const Value& grad_outputs) const;
+
+  // What scripts see of a module besides its tensors and children: numbers, strings, containers of them. A
+  // trace carries them along. Throws for names that are taken.
+  void register_attribute(std::string_view name, Value value) const;
+  std::vector<std::pair<std::string, Value>> attributes() const;
+  // Methods in TorchScript's language that a trace of the module carries along: "def twice(self, x): ...".
+  void export_methods(std::string_view source) const;
+  std::string exported_methods() const;
+  // Of a module that someone else runs (jit::ScriptLayer): the object that stands for it; None otherwise.
+  void set_object(Value object) const;
+  Value object() const;
 
   // The class's name, for printing and scopes; set once, when a typed handle is at hand.
   template <class M>
@@ -167,10 +192,21 @@ class Module {
   void add_child(std::string_view name, Module& child);
   int add_pre_hook(Function<Value(const Module&, const Value&)> hook) const;
   int add_hook(Function<Value(const Module&, const Value&, const Value&)> hook) const;
+  int add_backward_hook(Function<Value(const Module&, const Value&, const Value&)> hook) const;
 
   std::shared_ptr<State> state_;
   Symbol name_;
 };
+
+// Sees every module of this thread run its forward: what a trace that keeps the hierarchy listens with.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  virtual void enter(const Module& module) = 0;
+  virtual void leave(const Module& module) = 0;
+};
+CallObserver* call_observer();
+CallObserver* observe_calls(CallObserver* observer);  // gives the one before
 
 // While one is alive on this thread, copying a module copies its state too: what clone() is made of.
 class Cloning {

@@ -22,8 +22,12 @@ struct Module::State : std::enable_shared_from_this<Module::State> {
   std::vector<Child> children;
   bool training = true;
   std::vector<std::pair<int, Function<Value(const Module&, const Value&)>>> pre_hooks;
-  std::vector<std::pair<int, Function<Value(const Module&, const Value&, const Value&)>>> hooks;
+  std::vector<std::pair<int, Function<Value(const Module&, const Value&, const Value&)>>> hooks,
+      backward_hooks;
   int next_hook = 0;
+  std::vector<std::pair<std::string, Value>> attributes;
+  std::string exported;  // source of methods
+  Value object;
 };
 
 template <class T>

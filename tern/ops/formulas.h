@@ -215,9 +215,8 @@ Tensor det_backward(const Tensor& grad, const Tensor& det, const Tensor& A, cons
                     const Tensor& pivots);
 Tensor slogdet_backward(GradContext& context, const Tensor& A, const Tensor& sign, const Tensor& LU,
                         const Tensor& pivots);
-std::tuple<Tensor, Tensor> householder_backward(const Tensor& grad, const Tensor& result, const Tensor& input,
-                                                const Tensor& tau);
-std::tuple<Tensor, Tensor> lstsq_backward(const Tensor& grad, const Tensor& A, const Tensor& B);
+std::tuple<Tensor, Tensor> lstsq_backward(GradContext& context, const Tensor& A, const Tensor& B,
+                                          const Tensor& X);
 Tensor pinv_backward(const Tensor& grad, const Tensor& pinv, const Tensor& A);
 
 }  // namespace tern

@@ -1,11 +1,21 @@
 // Tensor's methods and operators that are operators: each is the free function of the same name.
+#include "tern/dispatch/recording.h"
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
 
 namespace tern {
 
 Tensor Tensor::detach(Loc loc) const { return tern::detach(*this, loc); }
-Scalar Tensor::item(Loc loc) const { return tern::item(*this, loc); }
+Scalar Tensor::item(Loc loc) const {
+  // item<T>() says no place: its value is a number of the program's. Without T an integer may go on as a size
+  // or an index, which a trace records.
+  bool integer = is_integral(dtype());
+  if (!loc)
+    note_left(*this, integer ? "a Python integer" : dtype() == kBool ? "a Python boolean" : "a Python float");
+  else if (!integer)
+    note_left(*this, "a Python number");
+  return tern::item(*this, loc);
+}
 
 Tensor Tensor::to(DType dtype, bool non_blocking, bool copy, Loc loc) const {
   return tern::to(*this, dtype, non_blocking, copy, {}, loc);

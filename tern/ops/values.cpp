@@ -1,6 +1,7 @@
 // Tensor::to_vector: the elements as C++ values, whatever the layout and element type.
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/dispatch/recording.h"
 
 namespace tern {
 
@@ -8,6 +9,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   if (!defined()) fail("to_vector(): the tensor is undefined");
   if (is_fake() || is_symbolic()) fail("to_vector(): a tensor without data has no values to give");
+  note_left(*this, "a Python list");
   Tensor values = make_tensor(sizes(), dtype_of<T>);
   copy_elements(*this, values);
   const T* data = static_cast<const T*>(values.data());

@@ -1,6 +1,7 @@
 #include "tern/script/compile.h"
 
 #include "tern/base/format.h"
+#include "tern/script/adopt.h"
 #include "tern/script/ast.h"
 
 namespace tern::script {
@@ -8,17 +9,24 @@ namespace tern::script {
 std::shared_ptr<Unit> compile(std::string_view text, const CompileOptions& options) {
   std::shared_ptr<Unit> unit = Unit::make();
   unit->known_operators_only = options.known_operators_only;
+  Adoption adoption(*unit);
+  std::string prefix = options.qualifier.empty() ? "" : options.qualifier + ".";
+  for (const auto& f : options.functions) adoption.function(*f, Symbol(prefix + std::string(f->name())));
+  for (const auto& [name, value] : options.globals) unit->globals.emplace(name, value);
+  size_t given = unit->functions().size();
   auto source = std::make_shared<Source>();
   source->text = text;
   source->name = options.name;
   unit->define(source, options.qualifier);
+  unit->first_defined = given;
   return unit;
 }
 
 std::shared_ptr<Function> compile_function(std::string_view text, const CompileOptions& options) {
   std::shared_ptr<Unit> unit = compile(text, options);
-  if (unit->functions().empty()) fail(ErrorKind::value, options.name + ": the source defines no function");
-  return {unit, unit->functions()[0].get()};
+  if (unit->functions().size() <= unit->first_defined)
+    fail(ErrorKind::value, options.name + ": the source defines no function");
+  return {unit, unit->functions()[unit->first_defined].get()};
 }
 
 }  // namespace tern::script

@@ -15,6 +15,11 @@ struct CompileOptions {
   std::string name = "<script>";  // in messages and origins
   std::string qualifier = "";     // in front of what is defined: "__torch__"
   bool known_operators_only = true;
+  // What the source may name besides what it defines: compiled or traced functions, under their own names,
+  // and numbers, strings, containers. A module can be named but not called: it must be a submodule of the
+  // caller.
+  std::vector<std::shared_ptr<Function>> functions = {};
+  std::vector<std::pair<std::string, tern::Value>> globals = {};
 };
 
 // Throws Error(value) with the message, the place (name:line:column), the line and a caret.

@@ -87,6 +87,19 @@ Sugar Compiler::name(const Expr& e) {
     s.owner = c;
     return s;
   }
+  if (Function* f = qualifier_ == "__torch__" ? nullptr : unit_.find_function("__torch__." + n)) {
+    s.kind = Sugar::function;
+    s.callee = f;
+    return s;
+  }
+  if (auto it = unit_.globals.find(n); it != unit_.globals.end()) {
+    Object* o = Object::of(it->second);
+    if (o && o->type->is_module())
+      error(e.at, fmt::format("Cannot call a ScriptModule that is not a submodule of the caller: '{}'", n));
+    if (o) error(e.at, fmt::format("'{}' is an object: pass it as an argument", n));
+    s.self = constant(it->second);
+    return s;
+  }
   if (n == "torch" || n == "ops" || n == "math" || n == "nn" || n == "F" || n == "typing" ||
       n == "__torch__" || n == "CONSTANTS" || n == "jit") {
     s.kind = Sugar::space;

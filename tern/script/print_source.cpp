@@ -354,6 +354,12 @@ class Printer {
       for (const ir::Operand& o : n.inputs()) args += operand(o) + ", ";
       return give(n, n.attribute("name")->string() + "(" + args + ")");
     }
+    if (kind == "prim::PythonOp")
+      failf(ErrorKind::not_supported,
+            "Could not export Python function call '{}'. Remove calls to Python functions before export: a "
+            "file has "
+            "no place for a function of the program that wrote it",
+            n.attribute("name") ? n.attribute("name")->string() : "?");
     if (kind == "prim::CreateObject") {
       std::string c = n.output().type()->name().str();
       return give(n, c + ".__new__(" + c + ")");

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "tern/base/format.h"
-#include "tern/capture/recorder.h"
-#include "tern/ir/pass.h"
+#include "tern/dispatch/ladder.h"
 #include "tern/script/compiler.h"
+#include "tern/tree/tree.h"
 
 namespace tern::script {
 namespace {
@@ -70,14 +70,35 @@ struct Deeper {
   ~Deeper() { --call_depth; }
 };
 
+// Whether an object has the methods of an interface, with the same arguments.
+bool implements(Object* o, ClassType& interface) {
+  if (!o) return false;
+  for (const auto& wanted : interface.methods) {
+    interface.unit->declare(*wanted);
+    Function* f = o->type->method(Symbol(wanted->name()));
+    if (!f) return false;
+    o->unit->declare(*f);
+    if (f->args().size() != wanted->args().size()) return false;
+    for (size_t i = 1; i < f->args().size(); ++i)
+      if (!wanted->args()[i].type->fits(*f->args()[i].type)) return false;
+  }
+  return true;
+}
+
 void check_argument(const Function& f, const Argument& a, tern::Value& v) {
   const Type* t = a.type;
+  ClassType* c = (t->is(TypeKind::class_) || t->is(TypeKind::interface)) && f.unit
+                     ? f.unit->find_class(t->name())
+                     : nullptr;
   if (t->is(TypeKind::float_) && v.is_int()) {
     v = tern::Value(v.to_double());
     return;
   }
   if (t->is(TypeKind::list) && v.is_list() && !v.element_type()) v.set_element_type(t->element());
-  if (!is_instance(v, *t))
+  // A named tuple or a struct of the caller's is a tuple here.
+  if (const tree::NodeBox* box = tree::node_box(v); box && t->is(TypeKind::tuple))
+    v = tern::Value::tuple(box->children);
+  if (!(c && c->kind == ClassKind::interface ? implements(Object::of(v), *c) : is_instance(v, *t)))
     failf(ErrorKind::type,
           "{}() expected a value of type '{}' for argument '{}' but instead found type '{}'\n  {}", f.name(),
           t->str(ir::TypeStyle::annotation), a.name.view(),
@@ -160,96 +181,9 @@ std::vector<tern::Value> Function::bind(Span<const tern::Value> args,
 }
 
 namespace {
-
-// A graph can stand in a trace by itself unless it needs objects or functions of its unit.
-bool stands_alone(const ir::Block& block) {
-  for (const ir::Node& n : block) {
-    for (const char* kind :
-         {"prim::CallMethod", "prim::CallFunction", "prim::CreateObject", "prim::GetAttr", "prim::SetAttr"})
-      if (n.is(kind)) return false;
-    for (const ir::Block* b : n.blocks())
-      if (!stands_alone(*b)) return false;
-  }
-  return true;
+thread_local CallRecorder* call_recorder = nullptr;
 }
-bool has_control_flow(const ir::Block& block) {
-  for (const ir::Node& n : block)
-    if (!n.blocks().empty()) return true;
-  return false;
-}
-
-// Under trace a script keeps its branches and loops: its graph is put into the trace instead of the calls
-// that one run of it makes.
-class InTrace {
- public:
-  InTrace(const Function& f, Span<const tern::Value> inputs) {
-    if (f.owner() || !(thread_state.active & ~thread_state.excluded & rung_record)) return;
-    static_assert(rung_record == 1);
-    auto* recorder = dynamic_cast<capture::Recorder*>(thread_state.modes[0]);
-    if (!recorder || !recorder->sizes_as_nodes) return;
-    std::unique_ptr<ir::Graph> body = f.graph().clone();
-    ir::inline_calls(*body, [&](const ir::Node& call) -> const ir::Graph* {
-      if (!f.unit || !call.is("prim::CallFunction")) return nullptr;
-      Function* callee = f.unit->find_function(Symbol(call.attribute("name")->string()));
-      if (!callee) return nullptr;
-      f.unit->compile(*callee);
-      return &callee->graph();
-    });
-    if (!has_control_flow(body->top()) || !stands_alone(body->top())) return;
-    for (const tern::Value& v : inputs)
-      if (v.is_tuple() || v.is_dict() || v.is_object()) return;
-    ir::ValueMap map;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].is_list()) {
-        std::vector<ir::In> items;
-        for (const tern::Value& item : inputs[i].items()) items.push_back(recorder->operand(item));
-        const ir::Type* types[] = {f.args()[i].type};
-        map.emplace(body->inputs()[i],
-                    ir::In(recorder->graph.make("prim::ListConstruct", items, types).output()));
-      } else {
-        map.emplace(body->inputs()[i], recorder->operand(inputs[i]));
-      }
-    }
-    results_ = recorder->graph.inline_block(body->top(), map);
-    recorder_ = recorder;
-    saved_ = thread_state;
-    thread_state.excluded |= rung_record;
-    thread_state.sizes_recorded = false;
-  }
-  ~InTrace() { stop(); }
-  InTrace(const InTrace&) = delete;
-
-  void finish(Span<const tern::Value> outputs) {
-    if (!recorder_) return;
-    capture::Recorder& recorder = *recorder_;
-    stop();
-    for (size_t i = 0; i < outputs.size() && i < results_.size(); ++i) {
-      if (!results_[i].is_value()) continue;
-      ir::Value& at = *results_[i].value();
-      const tern::Value& v = outputs[i];
-      if (v.is_tensor()) recorder.bind(v.tensor(), at);
-      if (!v.is_tuple() && !v.is_list()) continue;
-      std::vector<const ir::Type*> types;
-      for (const tern::Value& item : v.items()) types.push_back(ir::Type::of(item));
-      ir::In in[] = {at};
-      ir::Node& unpack =
-          recorder.graph.make(v.is_tuple() ? "prim::TupleUnpack" : "prim::ListUnpack", in, types);
-      for (size_t k = 0; k < types.size(); ++k)
-        if (v.items()[k].is_tensor()) recorder.bind(v.items()[k].tensor(), unpack.output(k));
-    }
-  }
-
- private:
-  void stop() {
-    if (recorder_) thread_state = saved_;
-    recorder_ = nullptr;
-  }
-  capture::Recorder* recorder_ = nullptr;
-  std::vector<ir::In> results_;
-  ThreadState saved_;
-};
-
-}  // namespace
+CallRecorder* record_calls(CallRecorder* recorder) { return std::exchange(call_recorder, recorder); }
 
 tern::Value Function::call(Span<const tern::Value> args,
                            Span<const std::pair<Symbol, tern::Value>> keywords) const {
@@ -259,6 +193,8 @@ tern::Value Function::call(Span<const tern::Value> args,
   }
   Deeper deeper(unit ? unit->max_depth : 800, name_);
   std::vector<tern::Value> inputs = bind(args, keywords);
+  if (call_recorder && (thread_state.active & ~thread_state.excluded & rung_record))
+    if (std::optional<tern::Value> kept = call_recorder->call(*this, inputs)) return *std::move(kept);
   {
     std::lock_guard guard(preparing_);
     if (!program_) program_ = std::make_unique<ir::Program>(*graph_, true);
@@ -266,9 +202,7 @@ tern::Value Function::call(Span<const tern::Value> args,
   UnitHost host(unit, call_depth);
   ir::RunOptions options;
   options.host = &host;
-  InTrace in_trace(*this, inputs);
   std::vector<tern::Value> out = program_->run(inputs, options);
-  in_trace.finish(out);
   if (out.empty()) return {};
   if (out.size() == 1) return std::move(out[0]);
   return tern::Value::tuple(std::move(out));
@@ -404,9 +338,22 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
   for (Function* f : functions) compile(*f);
   for (ClassType* t : types) {
     find_class(t->name);
+    if (t->kind == ClassKind::interface) continue;
     for (size_t i = 0; i < t->methods.size(); ++i)
       if (t->methods[i]->name() == "__init__") compile(*t->methods[i]);
     for (size_t i = 0; i < t->methods.size(); ++i) compile(*t->methods[i]);
+  }
+}
+
+void Unit::define_methods(ClassType& type, std::shared_ptr<const Source> source) {
+  auto file = std::make_shared<File>(parse_file(source));
+  for (const Class& c : file->classes) fail_at(*source, c.at, "only methods can stand here");
+  for (const Def& d : file->defs) {
+    auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);
+    f->file_ = file;
+    f->def_ = &d;
+    f->state_ = Function::State::declared;
+    type.add_method(std::move(f));
   }
 }
 
@@ -472,6 +419,7 @@ void Unit::compile_all() {
   // Compiling may load more.
   for (size_t i = 0; i < classes_.size(); ++i) {
     find_class(classes_[i]->name);
+    if (classes_[i]->kind == ClassKind::interface) continue;
     for (size_t k = 0; k < classes_[i]->methods.size(); ++k) compile(*classes_[i]->methods[k]);
   }
   for (size_t i = 0; i < functions_.size(); ++i) compile(*functions_[i]);

@@ -88,6 +88,7 @@ class ClassType {
   std::vector<Attribute> attributes;  // constants last have no slot
   std::vector<std::unique_ptr<Function>> methods;
   Unit* unit = nullptr;
+  bool part_of_trace = false;  // its methods take what the trace around them hands in: not for users to call
 
   const ir::Type* type() const;
   const Attribute* find(Symbol attribute) const;
@@ -132,6 +133,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   // Declares what the source defines under `qualifier` ("__torch__"), and compiles it unless `lazily`.
   void define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily = false);
+  // Methods for a class whose attributes are known: "def forward(self, x): ...". Compiled when first needed.
+  void define_methods(ClassType& type, std::shared_ptr<const Source> source);
   ClassType* find_class(Symbol qualified);  // declared and with attributes; nullptr if unknown
   Function* find_function(Symbol qualified);
   ClassType& add_class(std::unique_ptr<ClassType> type);
@@ -152,9 +155,11 @@ class Unit : public std::enable_shared_from_this<Unit> {
   tern::Function<void(ir::Graph& graph)> after_compile;  // changes what was compiled (jit/upgraders.h)
   // Where a place in the source comes from, if an archive says so: nullopt if not.
   tern::Function<std::optional<ir::Origin>(const ir::Origin& place)> original;
+  std::unordered_map<std::string, tern::Value> globals;  // what sources may name besides what they define
   bool known_operators_only =
-      false;               // an operator Tern does not know is an error when compiling, not when running
-  size_t max_depth = 800;  // of calls at run time
+      false;                 // an operator Tern does not know is an error when compiling, not when running
+  size_t max_depth = 800;    // of calls at run time
+  size_t first_defined = 0;  // functions before it came from elsewhere
 
  private:
   friend class Compiler;
@@ -166,6 +171,15 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::unordered_map<Symbol, Function*> function_by_name_;
   std::unordered_map<Symbol, bool> loaded_;  // qualifiers
 };
+
+// Sees calls of compiled functions while a trace is recorded on this thread, and answers those that stay
+// calls.
+class CallRecorder {
+ public:
+  virtual ~CallRecorder() = default;
+  virtual std::optional<tern::Value> call(const Function& function, Span<const tern::Value> inputs) = 0;
+};
+CallRecorder* record_calls(CallRecorder* recorder);  // gives the one before
 
 // Whether a value is of that type, by looking inside.
 bool is_instance(const tern::Value& value, const ir::Type& type);

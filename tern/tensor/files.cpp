@@ -8,6 +8,9 @@
 #include "tern/io/safetensors.h"
 
 namespace tern {
+
+void note_left(const Tensor& t, std::string_view as);  // dispatch/recording.cpp
+
 namespace {
 
 struct NumpyType {
@@ -93,13 +96,14 @@ Tensor from_npy(const io::NpyArray& array, const std::string& label) {
         label, array.descr);
 }
 
-Tensor rows(const Tensor& t, const char* what) {
+Tensor row_major(const Tensor& t, const char* what) {
   if (!t.defined()) failf("{}: the tensor is undefined", what);
   if (t.is_fake()) failf("{}: the tensor has no data (it is a meta or fake tensor)", what);
   return t.is_contiguous() ? t : t.detach().contiguous();
 }
 
 io::NpyArray to_npy(const Tensor& tensor) {
+  note_left(tensor, "a NumPy array");
   io::NpyArray array;
   for (const NumpyType& type : numpy_types)
     if (type.dtype == tensor.dtype())
@@ -110,9 +114,9 @@ io::NpyArray to_npy(const Tensor& tensor) {
           name(tensor.dtype()));
   for (int64_t d = 0; d < tensor.dim(); ++d) array.shape.push_back(tensor.int_sizes()[d]);
   auto keep = std::make_shared<Tensor>(tensor);
-  array.data = {
-      io::Bytes(static_cast<const uint8_t*>(tensor.data()), static_cast<size_t>(tensor.nbytes().as_int())),
-      keep};
+  array.data = {io::Bytes(static_cast<const uint8_t*>(tensor.data()),
+                          static_cast<size_t>(tensor.nbytes().as_int())),
+                keep};
   return array;
 }
 
@@ -126,7 +130,7 @@ Tensor load_npy(const std::string& path) {
   return from_npy(io::parse_npy(io::map_file(path, io::MapMode::copy_on_write), path), path);
 }
 void save_npy(const std::string& path, const Tensor& tensor) {
-  io::write_npy(path, to_npy(rows(tensor, "save_npy")));
+  io::write_npy(path, to_npy(row_major(tensor, "save_npy")));
 }
 
 TensorMap load_npz(const std::string& path) {
@@ -141,7 +145,7 @@ TensorMap load_npz(const std::string& path) {
 }
 void save_npz(const std::string& path, const TensorMap& tensors, bool compress) {
   std::vector<io::NpzEntry> entries;
-  for (const auto& [key, t] : tensors) entries.push_back({key, to_npy(rows(t, "save_npz"))});
+  for (const auto& [key, t] : tensors) entries.push_back({key, to_npy(row_major(t, "save_npz"))});
   io::write_npz(path, entries, compress);
 }
 
@@ -173,7 +177,7 @@ void save_safetensors(const std::string& path, const TensorMap& tensors,
     if (type == std::end(safe_types))
       failf(ErrorKind::not_supported, "save_safetensors: {}: the format has no type for {}", key,
             name(t.dtype()));
-    kept.push_back(rows(t, "save_safetensors"));
+    kept.push_back(row_major(t, "save_safetensors"));
     io::SafeTensor entry;
     entry.name = key;
     entry.dtype = type->name;

@@ -7,6 +7,8 @@
 
 namespace tern {
 
+void note_left(const Tensor& t, std::string_view as);  // dispatch/recording.cpp
+
 namespace autograd {
 std::string grad_fn_name(const Tensor& t);  // autograd/autograd.h; empty for a leaf
 }
@@ -250,6 +252,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   if (!body_) fail("to_vector: the tensor is undefined");
   if (is_fake()) fail("to_vector: the tensor has no data (it is a meta or fake tensor)");
+  note_left(*this, "a Python list");
   std::vector<T> values;
   values.reserve(static_cast<size_t>(int_numel()));
   switch (dtype()) {

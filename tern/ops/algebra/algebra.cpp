@@ -210,33 +210,6 @@ Tensor body_kron(const args::kron& a) {
   return reshape(reshape(a.self, x) * reshape(a.other, y), sizes);
 }
 
-Tensor body_bilinear(const args::bilinear& a) {
-  if (a.input1.dim() != a.input2.dim())
-    failf("bilinear(): input dimensions do not match: got {} and {}", a.input1.dim(), a.input2.dim());
-  for (int64_t d = 0; d + 1 < a.input1.dim(); ++d)
-    if (!(a.input1.size(d) == a.input2.size(d)))
-      failf("bilinear(): input batch dimensions do not match at dim {}: got {} and {}", d,
-            a.input1.size(d).str(), a.input2.size(d).str());
-  if (!(a.input1.size(-1) == a.weight.size(1)))
-    failf("bilinear(): input1 size does not match weight size: got {} but expected {}",
-          a.input1.size(-1).str(), a.weight.size(1).str());
-  if (!(a.input2.size(-1) == a.weight.size(2)))
-    failf("bilinear(): input2 size does not match weight size: got {} but expected {}",
-          a.input2.size(-1).str(), a.weight.size(2).str());
-  if (a.bias.defined() && !(a.bias.size(0) == a.weight.size(0)))
-    failf("bilinear(): bias size does not match weight size: got {} but expected {}", a.bias.size(0).str(),
-          a.weight.size(0).str());
-  Dims sizes(a.input1.sizes());
-  sizes.back() = a.weight.size(0);
-  Tensor x = reshape(a.input1, {-1, a.input1.size(-1)}), y = reshape(a.input2, {-1, a.input2.size(-1)});
-  // Rows of x through every matrix of the weight, then against rows of y.
-  Tensor through = matmul(
-      x, reshape(permute(a.weight, {1, 0, 2}), {a.weight.size(1), a.weight.size(0) * a.weight.size(2)}));
-  Tensor out = sum(reshape(through, {-1, a.weight.size(0), a.weight.size(2)}) * unsqueeze(y, 1), Ints(-1));
-  out = reshape(out, sizes);
-  return a.bias.defined() ? out + a.bias : out;
-}
-
 namespace {
 
 Tensor multiply_chain(const std::vector<Tensor>& m) {
@@ -301,10 +274,10 @@ Tensor body_linalg_multi_dot(const args::linalg_multi_dot& a) {
 }
 
 Tensor body_linalg_vander(const args::linalg_vander& a) {
-  if (a.x.dim() == 0) fail("x must be at least 1D.");
-  SymInt n = a.N.value_or(a.x.size(-1));
-  if (n.is_int() && n.as_int() <= 1) failf("N must be greater than 1.");
-  Tensor x = is_integral(a.x.dtype(), true) && a.x.dtype() == kBool ? to(a.x, kLong) : a.x;
+  if (a.x.dtype() == kBool) fail("linalg.vander supports floating point, complex, and integer tensors, but got Bool");
+  Tensor x = a.x.dim() == 0 ? unsqueeze(a.x, -1) : a.x;
+  SymInt n = a.N.value_or(x.size(-1));
+  if (!(n > 1)) fail("N must be greater than 1.");
   Dims sizes(x.sizes());
   sizes.push_back(n - 1);
   Tensor powers = cumprod(expand(unsqueeze(x, -1), sizes), -1);
@@ -449,11 +422,6 @@ std::vector<int64_t> all_but(const Tensor& t, int64_t dim) {
     if (d != dim) dims.push_back(d);
   return dims;
 }
-Tensor norm_but(const Tensor& v, const Scalar& p, int64_t dim) {
-  if (dim == -1) return linalg_vector_norm(v, p);
-  return linalg_vector_norm(v, p, all_but(v, wrap_dim(dim, v.dim())), true);
-}
-
 }  // namespace
 
 Tensor body_renorm(const args::renorm& a) {
@@ -466,13 +434,6 @@ Tensor body_renorm(const args::renorm& a) {
       where(length > a.maxnorm, reciprocal(length + 1e-7) * a.maxnorm, scalar_tensor(1.0, length.dtype()));
   return a.self * factor;
 }
-Tensor body_norm_except_dim(const args::norm_except_dim& a) { return norm_but(a.v, a.pow, a.dim); }
-Tensor body__weight_norm(const args::_weight_norm& a) { return a.v * (a.g / norm_but(a.v, 2, a.dim)); }
-std::tuple<Tensor, Tensor> body__weight_norm_interface(const args::_weight_norm_interface& a) {
-  Tensor length = norm_but(a.v, 2, a.dim);
-  return {a.v * (a.g / length), length};
-}
-
 // ---- complex numbers out of two ----
 
 namespace {
@@ -672,18 +633,6 @@ std::vector<Tensor> body_dsplit_array(const args::dsplit_array& a) {
   return parts("dsplit", a.self, a.indices, 3, 2);
 }
 
-Tensor body_channel_shuffle(const args::channel_shuffle& a) {
-  if (a.self.dim() <= 2)
-    failf("channel_shuffle expects input with > 2 dims, but got input with sizes {}", str(a.self.sizes()));
-  if (!(a.groups > 0))
-    failf("Number of groups to divide channels in must be positive. Value of groups:{}", a.groups.str());
-  if (!(mod(a.self.size(1), a.groups) == 0))
-    failf("Number of channels must be divisible by groups. Got {} channels and {} groups.",
-          a.self.size(1).str(), a.groups.str());
-  Dims split{a.self.size(0), a.groups, floor_div(a.self.size(1), a.groups), SymInt(-1)};
-  return reshape(transpose(reshape(a.self, split), 1, 2), a.self.sizes());
-}
-
 namespace {
 
 Tensor inclusive_range(const Scalar& start, const Scalar& end, const Scalar& step,
@@ -733,13 +682,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> body__scaled_dot_product_efficient_at
   auto [output, logsumexp] = attend(a.query, a.key, a.value, a.attn_bias, a.dropout_p, a.is_causal, a.scale);
   Tensor none = zeros({}, kLong);
   return {output, logsumexp, none, none};
-}
-
-Tensor body_rrelu(const args::rrelu& a) {
-  double low = a.lower.to_double(), high = a.upper.to_double();
-  if (!a.training) return leaky_relu(a.self, (low + high) / 2);
-  Tensor noise = uniform_(empty_like(a.self), low, high, a.generator);
-  return where(a.self <= 0, a.self * noise, a.self);
 }
 
 }  // namespace tern

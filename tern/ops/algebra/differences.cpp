@@ -111,15 +111,21 @@ Tensor along_places(const Tensor& self, int64_t dim, const Tensor& places, int64
   Dims sizes(static_cast<size_t>(self.dim()), SymInt(1));
   sizes[dim] = -1;
   Tensor step = reshape(diff(places), sizes);  // n - 1 of them
-  Tensor slope = diff(self, 1, dim) / step;
   auto s = [&](const Tensor& t, SymInt from, SymInt count) { return take(t, dim, from, count); };
-  Tensor left = s(step, 0, n - 2), right = s(step, 1, n - 2);
-  Tensor inside = (s(slope, 0, n - 2) * right + s(slope, 1, n - 2) * left) / (left + right);
-  Tensor first = s(slope, 0, 1), last = s(slope, n - 2, 1);
-  if (order == 2) {
+  // The weights are made in the type of the places.
+  Tensor p = s(step, 0, n - 2), q = s(step, 1, n - 2);
+  Tensor inside = neg(q) / (p * (p + q)) * s(self, 0, n - 2) + (q - p) / (p * q) * s(self, 1, n - 2) +
+                  p / (q * (p + q)) * s(self, 2, n - 2);
+  Tensor first, last;
+  if (order == 1) {
+    first = (s(self, 1, 1) - s(self, 0, 1)) / s(step, 0, 1);
+    last = (s(self, n - 1, 1) - s(self, n - 2, 1)) / s(step, n - 2, 1);
+  } else {
     Tensor a = s(step, 0, 1), b = s(step, 1, 1), c = s(step, n - 3, 1), d = s(step, n - 2, 1);
-    first = first * (1 + a / (a + b)) - s(slope, 1, 1) * (a / (a + b));
-    last = last * (1 + d / (c + d)) - s(slope, n - 3, 1) * (d / (c + d));
+    first = neg(2 * a + b) / (a * (a + b)) * s(self, 0, 1) + (a + b) / (a * b) * s(self, 1, 1) -
+            a / (b * (a + b)) * s(self, 2, 1);
+    last = d / (c * (c + d)) * s(self, n - 3, 1) - (c + d) / (c * d) * s(self, n - 2, 1) +
+           (2 * d + c) / (d * (c + d)) * s(self, n - 1, 1);
   }
   return cat({first, inside, last}, dim);
 }

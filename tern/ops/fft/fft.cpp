@@ -92,8 +92,7 @@ void kernel__fft_c2r(const args::_fft_c2r& a, Out out) {
   Tensor half = make_tensor(a.self.sizes(), a.self.dtype()),
          whole = make_tensor(out[0].sizes(), a.self.dtype());
   copy_elements(a.self, half);
-  transform(half, Ints(a.dim.span().first(a.dim.size() - 1)), false,
-            factor(a.self, a.dim, a.normalization, n));
+  transform(half, Ints(a.dim.span().first(a.dim.size() - 1)), false, 1);
   // The other half of each line is the conjugate, mirrored; zero and the middle are real.
   Rows from = rows_around(half, last), to = rows_around(whole, last);
   auto mirror = [&](auto zero) {
@@ -113,7 +112,7 @@ void kernel__fft_c2r(const args::_fft_c2r& a, Out out) {
     mirror(std::complex<float>{});
   else
     mirror(std::complex<double>{});
-  transform(whole, Ints(last), false, 1);
+  transform(whole, Ints(last), false, factor(a.self, a.dim, a.normalization, n));
   copy_elements(whole, out[0]);
 }
 

@@ -74,10 +74,10 @@ IndexPlan plan_index(const Tensor& self, Span<const Tensor> indices, bool concre
 
 namespace {
 
-// For every position of the result: where in `self` it is. Calls f(result position in row-major order,
-// element offset).
+// For every run of the result: where in `self` it is. Calls f(result position in row-major order, element
+// offset, length, stride in self).
 template <class F>
-void for_each_place(const Tensor& self, const IndexPlan& plan, F&& f) {
+void for_each_run(const Tensor& self, const IndexPlan& plan, F&& f) {
   int64_t count = 1, inner = 1;
   for (SymInt s : plan.index_sizes) count *= s.as_int();
   // The offset each index tuple stands for.
@@ -107,14 +107,39 @@ void for_each_place(const Tensor& self, const IndexPlan& plan, F&& f) {
   for (size_t d = 0; d < sizes.size(); ++d) (d < lead ? before : inner) *= sizes[d];
   Walk<1> outer(static_cast<int64_t>(lead), sizes.data());
   outer.operand(0, strides.data());
+  // What lies in one piece behind the indexed dims is one run.
+  int64_t run = 1, step = 1;
+  size_t rest_dims = sizes.size() - lead;
+  while (rest_dims > 0) {
+    const size_t d = lead + rest_dims - 1;
+    if (run == 1)
+      step = strides[d];
+    else if (sizes[d] != 1 && strides[d] != run * step)
+      break;
+    run *= sizes[d];
+    --rest_dims;
+  }
+  if (inner == 0) return;
   int64_t position = 0;
   for (int64_t b = 0; b < before; ++b, outer.next())
     for (int64_t k = 0; k < count; ++k) {
-      Walk<1> rest(static_cast<int64_t>(sizes.size() - lead), sizes.data() + lead);
+      const int64_t base = outer.offset(0) + at[k];
+      if (rest_dims == 0) {
+        f(position, base, run, step);
+        position += run;
+        continue;
+      }
+      Walk<1> rest(static_cast<int64_t>(rest_dims), sizes.data() + lead);
       rest.operand(0, strides.data() + lead);
-      int64_t base = outer.offset(0) + at[k];
-      for (int64_t i = 0; i < inner; ++i, rest.next()) f(position++, base + rest.offset(0));
+      for (int64_t i = 0; i < inner; i += run, rest.next(), position += run)
+        f(position, base + rest.offset(0), run, step);
     }
+}
+template <class F>
+void for_each_place(const Tensor& self, const IndexPlan& plan, F&& f) {
+  for_each_run(self, plan, [&](int64_t i, int64_t offset, int64_t n, int64_t step) {
+    for (int64_t j = 0; j < n; ++j) f(i + j, offset + j * step);
+  });
 }
 
 bool has_mask(Span<const Tensor> indices) {
@@ -159,7 +184,12 @@ void kernel_index_Tensor(const args::index_Tensor& a, Out out) {
       for_each_place(a.self, plan, [](int64_t, int64_t) {});
       return;
     }
-    for_each_place(a.self, plan, [&](int64_t i, int64_t offset) { to[i] = from[offset]; });
+    for_each_run(a.self, plan, [&](int64_t i, int64_t offset, int64_t n, int64_t step) {
+      if (step == 1)
+        std::copy_n(from + offset, n, to + i);
+      else
+        for (int64_t j = 0; j < n; ++j) to[i + j] = from[offset + j * step];
+    });
   });
 }
 

@@ -344,8 +344,10 @@ void over_diagonals(const Tensor& lu, const Tensor& pivots, F&& f) {
     f(m, g.rows, odd);
   }
 }
+// Of the transposed matrices where that needs no copy; their determinants are the same, and det_backward knows.
 Tensor determinant_factors(const Tensor& A, const Tensor& lu_out, const Tensor& pivots) {
-  Tensor lu = columns(A), info = make_tensor(batch_of(A), kInt);
+  bool transposed = A.is_contiguous() && !A.is_complex();
+  Tensor lu = columns(transposed ? turned(A) : A), info = make_tensor(batch_of(A), kInt);
   factorise(lu, pivots, info);
   copy_elements(lu, lu_out);
   return lu;

@@ -15,7 +15,7 @@ Tensor body_linalg_matrix_power(const args::linalg_matrix_power& a) {
   int64_t n = a.n;
   if (n == 0) {
     Tensor one = eye(a.self.size(-1), a.self.dtype(), {}, a.self.device());
-    return clone(expand(one, a.self.sizes()));
+    return copy(a.self, one);
   }
   if (n == 1) return clone(a.self);
   Tensor x = n < 0 ? linalg_inv(a.self) : a.self;

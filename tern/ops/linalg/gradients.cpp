@@ -198,21 +198,20 @@ Tensor det_backward(const Tensor& grad, const Tensor& det, const Tensor& A, cons
   sizes.pop_back();
   Tensor d = diag_embed(expand(unsqueeze(g, -1), sizes));
   if (thread_state.grad_enabled) return linalg_solve(adjoint(A), d);
-  // det is smooth where A is singular too: a nudge keeps the factors invertible.
+  // det is smooth where A is singular too: a nudge keeps the factors invertible. The factors are those of the
+  // transposed matrix where _linalg_det could read A that way.
+  bool transposed = A.is_contiguous() && !A.is_complex();
   double eps = to_real(A.dtype()) == kDouble ? std::numeric_limits<double>::epsilon()
                                              : std::numeric_limits<float>::epsilon();
   Tensor diag = diagonal_of(LU),
          nudge = where(diag == 0, scalar_tensor(eps, LU.dtype()), zeros({}, LU.dtype()));
-  if (!nudge.is_fake() && any(nudge != 0).item<bool>()) {
-    // The cofactors: of the nudged matrix, with its own determinant.
-    Tensor factors = LU + diag_embed(nudge);
-    auto [P, L, U] = lu_unpack(factors, pivots);
-    Tensor nudged = matmul(P, matmul(L, U));
-    Tensor other = linalg_det(nudged);
-    d = diag_embed(expand(unsqueeze(grad * conj(other), -1), sizes));
-    return linalg_lu_solve(factors, pivots, d, true, true);
-  }
-  return linalg_lu_solve(LU, pivots, d, true, true);
+  if (nudge.is_fake() || !any(nudge != 0).item<bool>()) return linalg_lu_solve(LU, pivots, d, true, !transposed);
+  // The cofactors: of the nudged matrix, with its own determinant.
+  Tensor factors = LU + diag_embed(nudge);
+  auto [P, L, U] = lu_unpack(factors, pivots);
+  Tensor other = linalg_det(matmul(P, matmul(L, U)));
+  d = diag_embed(expand(unsqueeze(grad * conj(other), -1), sizes));
+  return linalg_lu_solve(factors, pivots, d, true, !transposed);
 }
 Tensor slogdet_backward(GradContext& c, const Tensor& A, const Tensor& sign, const Tensor&, const Tensor&) {
   Tensor g = c.grad(1);
@@ -236,11 +235,20 @@ Tensor pinv_backward(const Tensor& grad, const Tensor& pinv, const Tensor& A) {
   return neg(adjoint(matmul(K, pinv))) + matmul(matmul(gh - matmul(A, K), pinv), ph) + pK -
          matmul(matmul(pK, pinv), A);
 }
-std::tuple<Tensor, Tensor> lstsq_backward(const Tensor& grad, const Tensor& A, const Tensor& B) {
+std::tuple<Tensor, Tensor> lstsq_backward(GradContext& c, const Tensor& A, const Tensor& B, const Tensor& X) {
   bool vector = B.dim() == 1 || is_vector_case(A, B);
-  Tensor g = vector ? unsqueeze(grad, -1) : grad, b = vector ? unsqueeze(B, -1) : B;
-  Tensor pinv = linalg_pinv(A);
-  Tensor ga = pinv_backward(matmul(g, adjoint(b)), pinv, A), gb = matmul(adjoint(pinv), g);
+  Tensor b = vector ? unsqueeze(B, -1) : B, ga = zeros_like(A), gb = zeros_like(b);
+  if (c.has_grad(0)) {
+    Tensor g = vector ? unsqueeze(c.grad(0), -1) : c.grad(0), pinv = linalg_pinv(A);
+    ga = pinv_backward(matmul(g, adjoint(b)), pinv, A);
+    gb = matmul(adjoint(pinv), g);
+  }
+  if (c.has_grad(1) && !surely_eq(c.grad(1).numel(), 0)) {
+    // The residual's slope by X is zero: only A and B themselves count.
+    Tensor x = vector ? unsqueeze(X, -1) : X, w = 2 * (matmul(A, x) - b) * unsqueeze(c.grad(1), -2);
+    ga = ga + matmul(w, adjoint(x));
+    gb = gb - w;
+  }
   if (vector) gb = squeeze(gb, -1);
   return {sums_to(ga, A), sums_to(gb, B)};
 }

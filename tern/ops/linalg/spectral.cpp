@@ -315,7 +315,10 @@ Tensor pseudo_inverse(const Tensor& self, const Tensor& atol, const Tensor& rtol
 Shapes shape_linalg_pinv_atol_rtol_tensor(const args::linalg_pinv_atol_rtol_tensor& a) {
   check_low_precision("linalg.pinv", a.self);
   check_matrix("linalg.pinv", a.self);
-  return {Shape(matrix_sizes(batch_of(a.self), a.self.size(-1), a.self.size(-2)), a.self.dtype())};
+  Dims batch = batch_of(a.self);
+  if (a.atol.defined()) batch = broadcast_sizes(batch, a.atol.sizes());
+  if (a.rtol.defined()) batch = broadcast_sizes(batch, a.rtol.sizes());
+  return {Shape(matrix_sizes(batch, a.self.size(-1), a.self.size(-2)), a.self.dtype())};
 }
 void kernel_linalg_pinv_atol_rtol_tensor(const args::linalg_pinv_atol_rtol_tensor& a, Out out) {
   if (out[0].int_numel() == 0) return;

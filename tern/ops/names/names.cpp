@@ -11,13 +11,6 @@
 namespace tern {
 namespace {
 
-Tensor float_power_into(const Tensor& self, const Tensor& result) {
-  if (self.dtype() != result.dtype())
-    failf("the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
-          script_name(self.dtype()), script_name(result.dtype()));
-  return copy_(self, result);
-}
-
 Tensor take_over(const Tensor& self, const Storage& storage, Dims sizes, Dims strides, SymInt offset) {
   self->storage = storage;
   Tensor view = self.as_view(std::move(sizes), std::move(strides), offset);
@@ -32,13 +25,6 @@ Tensor take_over(const Tensor& self, const Storage& storage, Dims sizes, Dims st
 }
 
 }  // namespace
-
-Tensor body_float_power__Tensor(const args::float_power__Tensor& a) {
-  return float_power_into(a.self, float_power(a.self, a.exponent));
-}
-Tensor body_float_power__Scalar(const args::float_power__Scalar& a) {
-  return float_power_into(a.self, float_power(a.self, a.exponent));
-}
 
 Tensor body_matrix_H(const args::matrix_H& a) {
   if (a.self.dim() == 0) return a.self;
@@ -56,7 +42,11 @@ Tensor body_sum_to_size(const args::sum_to_size& a) {
   for (int64_t d = 0; fits && d < static_cast<int64_t>(a.size.size()); ++d)
     fits = a.size[d] == 1 || a.size[d] == a.self.sizes()[d + lead];
   if (!fits) failf("size {} is not expandable to size {}.", str(a.size), str(a.self.sizes()));
-  return sum_to(a.self, a.size);
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < a.self.dim(); ++d)
+    if (d < lead || (surely_eq(a.size[d - lead], 1) && !surely_eq(a.self.sizes()[d], 1))) dims.push_back(d);
+  if (dims.empty()) return a.self;
+  return reshape(sum(a.self, dims, true), a.size);
 }
 
 Value body_sym_size(const args::sym_size& a) { return Value(a.self.sizes()); }
@@ -98,10 +88,6 @@ Tensor kernel_detach_(const args::detach_& a) {
   return a.self;
 }
 
-Tensor kernel_as_strided_(const args::as_strided_& a) {
-  Tensor view = strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset()));
-  return take_over(a.self, a.self.storage(), Dims(view.sizes()), Dims(view.strides()), view.offset());
-}
 Tensor kernel_set_(const args::set_& a) {
   return take_over(a.self, Storage::allocate(0), Dims{SymInt(0)}, Dims{SymInt(1)}, 0);
 }

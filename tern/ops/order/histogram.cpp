@@ -33,8 +33,8 @@ std::pair<T, T> outer_edges(const T* x, int64_t n, int64_t stride, bool given, d
     }
   }
   if (left == right) {
-    left -= 1;
-    right += 1;
+    left -= T(0.5);
+    right += T(0.5);
   }
   if (!std::isfinite(left) || !std::isfinite(right))
     failf("torch.histogramdd(): range of [{}, {}] is not finite", left, right);

@@ -1,5 +1,7 @@
 // Sorting and selection along a dimension.
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
@@ -65,6 +67,49 @@ void select_kth(std::vector<Item<T>>& items, int64_t k, Greater greater) {
   }
 }
 
+// Unsigned keys in the order of the values; NaN is the greatest, and the two zeros are one.
+template <class T>
+uint32_t ordered_key(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    const uint32_t bits = static_cast<uint32_t>(static_cast<int32_t>(value));
+    return std::is_signed_v<T> ? bits ^ 0x80000000u : static_cast<uint32_t>(value);
+  } else {
+    const float f = static_cast<float>(value);
+    if (f != f) return UINT32_MAX;
+    const uint32_t bits = f == 0 ? 0 : std::bit_cast<uint32_t>(f);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  }
+}
+
+// A stable sort by the bytes of the keys, the lowest first; bytes that all keys share cost one look.
+template <class T>
+void radix_sort(std::vector<Item<T>>& items, bool descending) {
+  struct Entry {
+    uint32_t key, at;
+  };
+  const size_t n = items.size();
+  thread_local std::vector<Entry> from, to;
+  from.resize(n);
+  to.resize(n);
+  uint32_t counts[4][256] = {};
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t key = ordered_key(items[i].value) ^ (descending ? UINT32_MAX : 0);
+    from[i] = {key, static_cast<uint32_t>(i)};
+    for (int b = 0; b < 4; ++b) ++counts[b][key >> 8 * b & 255];
+  }
+  for (int b = 0; b < 4; ++b) {
+    uint32_t* count = counts[b];
+    if (count[from[0].key >> 8 * b & 255] == n) continue;
+    uint32_t start = 0;
+    for (int v = 0; v < 256; ++v) start += std::exchange(count[v], start);
+    for (const Entry& e : from) to[count[e.key >> 8 * b & 255]++] = e;
+    from.swap(to);
+  }
+  std::vector<Item<T>> sorted(n);
+  for (size_t i = 0; i < n; ++i) sorted[i] = items[from[i].at];
+  items.swap(sorted);
+}
+
 // Puts the k items that are asked for in front, by the library's own algorithms: so equal items come in the
 // order that PyTorch gives them.
 template <class T>
@@ -72,6 +117,10 @@ void arrange(std::vector<Item<T>>& items, int64_t k, Choice choice, bool descend
   Before<T> value_before{descending};
   auto before = [&](const Item<T>& a, const Item<T>& b) { return value_before(a.value, b.value); };
   auto n = static_cast<int64_t>(items.size());
+  if constexpr (sizeof(T) <= 4) {
+    if ((choice == Choice::stable || choice == Choice::any_order) && n >= 64 && n <= UINT32_MAX)
+      return radix_sort(items, descending);
+  }
   switch (choice) {
     case Choice::stable:
       return std::stable_sort(items.begin(), items.end(), before);
