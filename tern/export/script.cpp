@@ -7,6 +7,7 @@
 #include "tern/base/format.h"
 #include "tern/capture/retrace.h"
 #include "tern/export/export.h"
+#include "tern/ops.h"
 #include "tern/script/signature.h"
 
 namespace tern {
@@ -162,7 +163,15 @@ ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<V
   }
   if (next != examples.size())
     failf(ErrorKind::value, "{} takes {} inputs, but {} examples were given", method, next, examples.size());
-  data.example_args = Value::tuple(examples);
+  // Files keep examples with data: open sizes as large as their hints.
+  std::vector<Value> kept = examples;
+  for (Value& v : kept) {
+    if (!v.is_tensor() || !v.tensor().is_fake()) continue;
+    Dims sizes;
+    for (SymInt n : v.tensor().sizes()) sizes.push_back(n.is_symbolic() ? SymInt(n.hint().value_or(2)) : n);
+    v = zeros(sizes, v.tensor().dtype());
+  }
+  data.example_args = Value::tuple(kept);
   data.example_kwargs = Value::dict();
   ShapeEnv& env = *data.graph->shapes;
   size_t symbols = env.symbol_count();

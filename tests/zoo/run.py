@@ -11,6 +11,7 @@ Numbers are equal within 1e-4 of the largest output (of 1 where that is smaller)
 """
 import argparse
 import collections
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -32,20 +33,19 @@ def main():
         subprocess.run(command + (["--only", ",".join(options.only)] if options.only else []), check=True, stdout=subprocess.DEVNULL)
         names = options.only or sorted(path.parent.name for path in options.folder.glob("*/meta.json"))
     results = {}
-    for name in names:
-        folder = options.folder / name
-        if not (folder / "model.pt").exists():
-            continue
-        results[name] = check(folder, options)
-        marks = " ".join(f"{column} {results[name][column].mark:6}" for column in COLUMNS)
-        print(f"{name:30} {marks}", flush=True)
-        for column in COLUMNS:
-            if results[name][column].error:
-                print(f"    {column}: {results[name][column].error}")
-    print(summary(results))
+    names = [name for name in names if (options.folder / name / "model.pt").exists()]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for name, outcomes in zip(names, pool.map(lambda name: check(options.folder / name, options), names)):
+            results[name] = outcomes
+            marks = " ".join(f"{column} {outcome.mark:6}" for column, outcome in outcomes.items())
+            print(f"{name:30} {marks}", flush=True)
+            for column, outcome in outcomes.items():
+                if outcome.error:
+                    print(f"    {column}: {outcome.error}")
+    print(summary(results, options.columns))
     if options.table:
-        options.table.write_text(table(results))
-    sys.exit(any(results[name][column].mark != "ok" for name in results for column in ("loaded", "interpreter", "saved")))
+        options.table.write_text(table(results, options.columns))
+    sys.exit(any(not outcome.mark.startswith("ok") for outcomes in results.values() for outcome in outcomes.values()))
 
 
 def parse_arguments():
@@ -55,6 +55,8 @@ def parse_arguments():
     parser.add_argument("--make", type=pathlib.Path, default=ROOT.parent / "shared" / "zoo" / "make.py", help="the zoo's make.py")
     parser.add_argument("--make-with", type=pathlib.Path, help="a Python with requirements-zoo.txt; without it nothing is made")
     parser.add_argument("--only", type=lambda text: text.split(","), help="names, separated by commas")
+    parser.add_argument("--columns", type=lambda text: text.split(","), default=COLUMNS, help="some of " + ",".join(COLUMNS))
+    parser.add_argument("--jobs", type=int, default=1, help="architectures at a time")
     parser.add_argument("--table", type=pathlib.Path, help="a Markdown file to write")
     return parser.parse_args()
 
@@ -69,7 +71,6 @@ def check(folder, options):
     expected = [array for _, array in sorted_arrays(folder / "outputs.npz")]
     keywords = [i["name"] for i in json.loads((folder / "meta.json").read_text())["inputs"] if i["keyword"]]
     model = folder / "model.pt"
-    outcomes = {}
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
 
@@ -97,14 +98,19 @@ def check(folder, options):
             except Exception as error:
                 return Outcome("unread", f"{type(error).__name__}: {error}".splitlines()[0][:300])
 
-        done = tern("info", model)
-        outcomes["loaded"] = Outcome("fails", said(done)) if done.returncode else GOOD
-        outcomes["interpreter"] = run_with("interpreter")
-        outcomes["native"] = run_with("native")
-        outcomes["saved"] = converted("pt", run_pt)
-        outcomes["onnx"] = converted("onnx", run_onnx)
-        outcomes["pt2"] = converted("pt2", run_pt2)
-    return outcomes
+        def loaded():
+            done = tern("info", model)
+            return Outcome("fails", said(done)) if done.returncode else GOOD
+
+        columns = {
+            "loaded": loaded,
+            "interpreter": lambda: run_with("interpreter"),
+            "native": lambda: run_with("native"),
+            "saved": lambda: converted("pt", run_pt),
+            "onnx": lambda: converted("onnx", run_onnx),
+            "pt2": lambda: converted("pt2", run_pt2),
+        }
+        return {column: columns[column]() for column in options.columns}
 
 
 def said(done):
@@ -170,16 +176,16 @@ def run_onnx(path, inputs, keywords):
     return session.run(None, {i.name: array for i, array in zip(session.get_inputs(), inputs)})
 
 
-def summary(results):
+def summary(results, columns):
     parts = [f"{len(results)} files"]
-    for column in COLUMNS:
+    for column in columns:
         count = sum(results[name][column].mark.startswith("ok") for name in results)
         parts.append(f"{column} {count}")
-    walked = sum(results[name]["native"].mark == "ok*" for name in results)
+    walked = sum(outcomes["native"].mark == "ok*" for outcomes in results.values() if "native" in outcomes)
     return ", ".join(parts) + f" ({walked} walked by the native engine)"
 
 
-def table(results):
+def table(results, columns):
     lines = [
         "# The zoo",
         "",
@@ -189,16 +195,16 @@ def table(results):
         "`torch.export`). `ok`: the numbers of eager mode, within 1e-4 of the largest output. `ok*`: the native engine walked the graph node by",
         "node because a size in it depends on data.",
         "",
-        f"**{summary(results)}.**",
+        f"**{summary(results, columns)}.**",
         "",
-        "| architecture | " + " | ".join(COLUMNS) + " |",
-        "|---|" + "---|" * len(COLUMNS),
+        "| architecture | " + " | ".join(columns) + " |",
+        "|---|" + "---|" * len(columns),
     ]
     for name, outcomes in results.items():
-        lines.append(f"| {name} | " + " | ".join(outcomes[column].mark for column in COLUMNS) + " |")
+        lines.append(f"| {name} | " + " | ".join(outcomes[column].mark for column in columns) + " |")
     problems = collections.Counter()
     for outcomes in results.values():
-        for column in COLUMNS:
+        for column in columns:
             if outcomes[column].error and outcomes[column].mark != "ok*":
                 problems[f"{column}: {general(outcomes[column].error)}"] += 1
     if problems:
