@@ -274,7 +274,8 @@ Tensor body_linalg_multi_dot(const args::linalg_multi_dot& a) {
 }
 
 Tensor body_linalg_vander(const args::linalg_vander& a) {
-  if (a.x.dtype() == kBool) fail("linalg.vander supports floating point, complex, and integer tensors, but got Bool");
+  if (a.x.dtype() == kBool)
+    fail("linalg.vander supports floating point, complex, and integer tensors, but got Bool");
   Tensor x = a.x.dim() == 0 ? unsqueeze(a.x, -1) : a.x;
   SymInt n = a.N.value_or(x.size(-1));
   if (!(n > 1)) fail("N must be greater than 1.");

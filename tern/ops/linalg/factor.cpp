@@ -344,7 +344,8 @@ void over_diagonals(const Tensor& lu, const Tensor& pivots, F&& f) {
     f(m, g.rows, odd);
   }
 }
-// Of the transposed matrices where that needs no copy; their determinants are the same, and det_backward knows.
+// Of the transposed matrices where that needs no copy; their determinants are the same, and det_backward
+// knows.
 Tensor determinant_factors(const Tensor& A, const Tensor& lu_out, const Tensor& pivots) {
   bool transposed = A.is_contiguous() && !A.is_complex();
   Tensor lu = columns(transposed ? turned(A) : A), info = make_tensor(batch_of(A), kInt);

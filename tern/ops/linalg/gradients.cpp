@@ -205,7 +205,8 @@ Tensor det_backward(const Tensor& grad, const Tensor& det, const Tensor& A, cons
                                              : std::numeric_limits<float>::epsilon();
   Tensor diag = diagonal_of(LU),
          nudge = where(diag == 0, scalar_tensor(eps, LU.dtype()), zeros({}, LU.dtype()));
-  if (nudge.is_fake() || !any(nudge != 0).item<bool>()) return linalg_lu_solve(LU, pivots, d, true, !transposed);
+  if (nudge.is_fake() || !any(nudge != 0).item<bool>())
+    return linalg_lu_solve(LU, pivots, d, true, !transposed);
   // The cofactors: of the nudged matrix, with its own determinant.
   Tensor factors = LU + diag_embed(nudge);
   auto [P, L, U] = lu_unpack(factors, pivots);
