@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build configure packages venv demo test fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
+.PHONY: help build configure packages venv demo test conformance docs fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ build: configure  ## build everything (PRESET=release, debug, asan or tsan)
 	@echo "== building $(BUILD)"
 	@cmake --build $(BUILD) -j $(JOBS)
 
-configure: packages $(if $(filter test bench bench-ops bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
+configure: packages $(if $(filter test conformance bench bench-ops bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
 	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
 	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
@@ -72,6 +72,13 @@ fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); f
 	build/fuzz/fuzz_$(TARGET) -runs=$(RUNS) -max_len=2048 -timeout=20 -rss_limit_mb=4096 -malloc_limit_mb=1024 \
 	  -print_final_stats=1 -artifact_prefix=$(FUZZ)- $$([ ! -f $$dictionary ] || echo -dict=$$dictionary) \
 	  $(FUZZ) fuzz/corpus/$(TARGET)
+
+conformance: venv build  ## every operator against PyTorch's own samples, along every route; writes docs/conformance.md
+	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/conformance/run.py --jobs $(JOBS)
+
+docs: build  ## write docs/operators.md from the registry
+	@$(BUILD)/tern ops --markdown > build/operators.md && mv build/operators.md docs/operators.md
+	@echo "docs: done"
 
 bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }

@@ -338,18 +338,20 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
       outputs.push_back(Tensor());
   }
   for (const Tensor& t : outputs) node->result_shapes.push_back(t.defined() ? shape_of(t) : Shape());
+  auto has_history = [&](size_t i) {
+    return outputs[i].defined() && differentiable_type(outputs[i]) &&
+           !(i < 8 && op.is(op_plain_result(static_cast<int>(i))));
+  };
   if (mutates) {
     rebase(*self, node);
   } else {
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (outputs[i].defined() && differentiable_type(outputs[i]) &&
-          !(i < 8 && op.is(op_plain_result(static_cast<int>(i)))))
-        set_history(outputs[i], node, static_cast<uint32_t>(i));
+      if (has_history(i)) set_history(outputs[i], node, static_cast<uint32_t>(i));
   }
   if (op_node && op.saves_results) {
     op_node->results.resize(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (op.saves_results >> i & 1) op_node->results[i] = SavedTensor(outputs[i], true);
+      if (op.saves_results >> i & 1) op_node->results[i] = SavedTensor(outputs[i], has_history(i));
   }
 }
 

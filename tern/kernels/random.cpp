@@ -106,8 +106,8 @@ void normal_16(T* x, T mean, T std) {
   for (int j = 0; j < 8; ++j) {
     const T u1 = 1 - x[j], u2 = x[j + 8];
     const T radius = std::sqrt(-2 * std::log(u1)), theta = T(2.0f * std::numbers::pi_v<double>) * u2;
-    x[j] = radius * std::cos(theta) * std + mean;
-    x[j + 8] = radius * std::sin(theta) * std + mean;
+    x[j] = std::fma(radius * std::cos(theta), std, mean);
+    x[j + 8] = std::fma(radius * std::sin(theta), std, mean);
   }
 }
 

@@ -195,7 +195,7 @@ def parse_options():
     parser.add_argument("--skip", default="", help="a file of operator, route, dtype that ended an earlier worker")
     parser.add_argument("--mark", default="", help="a file that names what is running")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--samples", type=int, default=40, help="of one entry and dtype, evenly among all")
+    parser.add_argument("--samples", type=int, default=4, help="of one entry and dtype, evenly among all")
     parser.add_argument("--only", default="")
     parser.add_argument("--routes", default="")
     parser.add_argument("--dtypes", default="")

@@ -96,3 +96,14 @@ def test_help_has_examples():
     done = tern("run", "--help")
     assert done.returncode == 0 and "Examples:" in done.stdout
     assert "Exit codes" in tern("--help").stdout
+
+
+def test_ops_lists_every_operator_with_what_it_can_do():
+    done = tern("ops")
+    assert done.returncode == 0, done.stderr
+    row = next(line for line in done.stdout.splitlines() if line.startswith("add.Tensor "))
+    assert "bool int half float complex" in row and "formula" in row
+    one = tern("ops", "sort")
+    assert one.returncode == 0 and "aten::sort.stable(" in one.stdout and "aten::sort.values(" in one.stdout and "formula for self" in one.stdout
+    assert "hypot" in tern("ops", "hypott").stderr and tern("ops", "hypott").returncode == 4
+    assert tern("ops", "--markdown").stdout.startswith("# Operators\n")

@@ -25,17 +25,19 @@ bool has_word(std::string_view text, std::initializer_list<std::string_view> wor
                      [&](std::string_view w) { return text.find(w) != std::string_view::npos; });
 }
 
-// One way to call an operator: every tensor of one shape, or those that belong to channels as vectors.
+// One way to call an operator: every tensor of one shape, or those that belong to channels as vectors, or
+// each as its name says (vec, mat, batch).
 struct Trial {
   std::vector<int64_t> shape;
   bool vectors = false;
+  bool named = false;
 };
 const std::vector<Trial>& trials() {
   static const auto* all =
-      new std::vector<Trial>{{{3, 3}, false},        {{4}, false},          {{}, false},
-                             {{2, 3, 3}, false},     {{1, 1, 4, 4}, false}, {{1, 1, 4, 4, 4}, false},
-                             {{2, 3, 4, 4}, true},   {{2, 4}, true},        {{1, 4, 1, 1}, false},
-                             {{2, 2, 2, 2, 2}, true}};
+      new std::vector<Trial>{{{3, 3}, false},         {{4}, false},          {{}, false},
+                             {{2, 3, 3}, false},      {{1, 1, 4, 4}, false}, {{1, 1, 4, 4, 4}, false},
+                             {{2, 3, 4, 4}, true},    {{2, 4}, true},        {{1, 4, 1, 1}, false},
+                             {{2, 2, 2, 2, 2}, true}, {{3, 3}, false, true}};
   return *all;
 }
 
@@ -50,6 +52,10 @@ Tensor tensor_for(std::string_view name, const Trial& trial, DType dtype) {
   Dims sizes;
   for (int64_t s : trial.shape) sizes.push_back(s);
   bool vector = trial.vectors && has_word(name, {"weight", "bias", "mean", "var", "std", "invstd"});
+  if (trial.named) {
+    if (has_word(name, {"vec", "target", "src", "grad"})) sizes = Dims{SymInt(3)};
+    if (has_word(name, {"batch"})) sizes = Dims{SymInt(2), SymInt(3), SymInt(3)};
+  }
   if (vector) sizes = Dims{SymInt(trial.shape.size() > 1 ? trial.shape[1] : 1)};
   if (has_word(name, {"index", "indices", "target", "buckets", "repeats"})) return zeros(sizes, kLong);
   if (has_word(name, {"mask", "condition"})) return ones(sizes, kBool);
@@ -60,7 +66,8 @@ std::optional<Value> value_for(const SchemaArg& a, const Trial& trial, DType dty
   std::string_view name = a.name.view();
   size_t rank = trial.shape.size();
   if (a.type.base == BaseType::dtype && a.type.optional && name == "dtype") return Value(dtype);
-  bool channels = trial.vectors && a.type.base == BaseType::tensor && a.type.optional;
+  bool channels = (trial.vectors && a.type.base == BaseType::tensor && a.type.optional) ||
+                  (trial.named && any_of(name, {"min", "max"}));
   if (a.default_value && !channels) return *a.default_value;
   if (a.type.accepts_none() && !channels) return Value();
   if (a.type.list) {
@@ -107,13 +114,15 @@ std::optional<Value> value_for(const SchemaArg& a, const Trial& trial, DType dty
     case BaseType::bool_:
       return Value(name == "training" || name == "train");
     case BaseType::string:
-      return Value(std::string(name == "equation"   ? "...->..."
-                               : name == "reduce"   ? "sum"
+      return Value(std::string(name == "equation"   ? "ij,jk->ik"
+                               : name == "reduce"   ? (trial.named ? "add" : "sum")
                                : name == "indexing" ? "ij"
                                : name == "padding"  ? "valid"
                                                     : "constant"));
     case BaseType::dtype:
       return Value(dtype);
+    case BaseType::device:
+      return Value(kCPU);
     default:
       return std::nullopt;
   }

@@ -130,10 +130,11 @@ Shapes shape__scaled_dot_product_flash_attention_for_cpu(
     fail("scaled_dot_product_attention_flash_attention: Q/K/V should have the same head size");
   if (a.dropout_p != 0)
     fail("scaled_dot_product_attention_flash_attention: Currently do not support dropout > 0");
-  // [B, H, T, K] over memory of [B, T, H, K]: what comes next puts the heads side by side again.
+  // Over memory of [B, T, H, K] where the query is: what comes next puts the heads side by side again.
   SymInt b = q.sizes()[0], h = q.sizes()[1], t = q.sizes()[2], w = v.sizes()[3];
   Shape out(Dims{b, h, t, w}, q.dtype());
-  out.strides = Dims{t * h * w, w, h * w, SymInt(1)};
+  if (!q.is_contiguous() && surely_eq(q.strides()[1], q.sizes()[3]))
+    out.strides = Dims{t * h * w, w, h * w, SymInt(1)};
   DType sums = q.dtype() == kDouble ? kDouble : kFloat;
   Shape lse(Dims{b, h, t}, sums);
   lse.strides = Dims{t * h, SymInt(1), h};

@@ -133,6 +133,11 @@ Tensor contract(const Tensor& a, Labels la, const Tensor& b, Labels lb, const La
   kept_b.insert(kept_b.end(), la.begin(), la.end());
   x = sum_out(x, la, kept_a);
   y = sum_out(y, lb, kept_b);
+  if (x.dtype() != y.dtype()) {  // a sum of small integers is int64
+    DType common = promote(x.dtype(), y.dtype());
+    x = to(x, common);
+    y = to(y, common);
+  }
   Labels both, left, right, summed;
   for (int label : la) (!has(lb, label) ? left : has(kept, label) ? both : summed).push_back(label);
   for (int label : lb)

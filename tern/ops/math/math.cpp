@@ -1,4 +1,5 @@
 // Numbers that the loops of math.ops need besides the operator's own arguments, and polygamma.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -23,14 +24,10 @@ double largest(DType d) {
   }
 }
 
-// ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x): by reflection for trigamma, by recurrence up to where the asymptotic series
+// ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x): by recurrence up to where the asymptotic series
 // holds.
 double polygamma_at(int64_t n, double x) {
   if (std::isnan(x)) return x;
-  if (n == 1 && x < 0.5) {
-    double s = std::sin(M_PI * x);
-    return M_PI * M_PI / (s * s) - polygamma_at(1, 1 - x);
-  }
   if (x <= 0 && x == std::floor(x)) return n % 2 ? INFINITY : -INFINITY;
   if (x < -1e6) return NAN;  // as many terms as numbers up to zero
   double s = static_cast<double>(n + 1), total = 0;
@@ -51,6 +48,25 @@ double polygamma_at(int64_t n, double x) {
     divisor *= (m + 2) * (m + 3);
   }
   return sign * factorial * total;
+}
+
+// ψ′ in the type itself, as PyTorch computes it: near the poles the type's own rounding of π·x decides.
+template <class T>
+T trigamma(T x) {
+  T sign = 1, result = 0;
+  if (x < T(0.5)) {
+    const T pi = T(3.14159265358979323846), sine = std::sin(pi * x);
+    sign = -1;
+    result -= pi * pi / (sine * sine);
+    x = 1 - x;
+  }
+  for (int i = 0; i < 6; ++i) {
+    result += 1 / (x * x);
+    x += 1;
+  }
+  const T inverse = 1 / (x * x);
+  result += (1 + 1 / (2 * x) + inverse * (T(1) / 6 - inverse * (T(1) / 30 - inverse * (T(1) / 42)))) / x;
+  return sign * result;
 }
 
 }  // namespace
@@ -74,6 +90,15 @@ Shapes shape_polygamma(const args::polygamma& a) {
 void kernel_polygamma(const args::polygamma& a, Out out) {
   if (a.n == 0) return run_loop("digamma", {a.self}, out[0]);
   if (a.self.is_complex()) fail(ErrorKind::not_supported, "\"polygamma\" not implemented for complex types");
+  if (a.n == 1) {
+    Tensor values = make_tensor(a.self.sizes(), out[0].dtype() == kDouble ? kDouble : kFloat);
+    copy_elements(a.self, values);
+    auto each = [&](auto* x) {
+      std::transform(x, x + values.int_numel(), x, [](auto v) { return trigamma(v); });
+    };
+    values.dtype() == kDouble ? each(values.data_ptr<double>()) : each(values.data_ptr<float>());
+    return copy_elements(values, out[0]);
+  }
   Tensor values = make_tensor(a.self.sizes(), kDouble);
   copy_elements(a.self, values);
   double* x = values.data_ptr<double>();

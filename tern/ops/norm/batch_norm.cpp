@@ -145,6 +145,21 @@ void kernel__native_batch_norm_legit_no_training(const args::_native_batch_norm_
 }
 
 Shapes shape_native_batch_norm_backward(const args::native_batch_norm_backward& a) {
+  check(a.input, {{"weight", &a.weight},
+                  {"running_mean", &a.running_mean},
+                  {"running_var", &a.running_var},
+                  {"save_mean", a.train ? &a.save_mean : &a.weight},
+                  {"save_invstd", a.train ? &a.save_invstd : &a.weight}});
+  if (!(a.train ? a.save_mean : a.running_mean).defined() ||
+      !(a.train ? a.save_invstd : a.running_var).defined())
+    fail(a.train
+             ? "native_batch_norm_backward: save_mean and save_invstd must be defined in training"
+             : "native_batch_norm_backward: running_mean and running_var must be defined in evaluation mode");
+  bool same = a.grad_out.dim() == a.input.dim();
+  for (int64_t i = 0; same && i < a.input.dim(); ++i) same = a.grad_out.sizes()[i] == a.input.sizes()[i];
+  if (!same)
+    failf("native_batch_norm_backward: grad_out of {} does not belong to an input of {}",
+          str(a.grad_out.sizes()), str(a.input.sizes()));
   DType d = param_type(a.input, a.weight, a.running_mean);
   Dims channels{a.input.sizes()[1]};
   return {like(a.input), Shape(channels, d), Shape(channels, d)};

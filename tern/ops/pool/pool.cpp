@@ -119,6 +119,24 @@ void by_rows(const Tensor& out, F&& f) {
   copy_elements(rows, out);
 }
 
+// A gradient belongs to its input: the same planes, and an index for every element.
+void check_backward(const char* op, const Tensor& self, const Tensor& grad, int dims,
+                    const Tensor& indices = {}) {
+  check_input(op, self, dims);
+  if (grad.dim() != self.dim())
+    failf("{}: expected dimensions {} for `grad_output` but got dimensions {}", op, self.dim(), grad.dim());
+  for (int64_t d = 0; d < self.dim() - dims; ++d)
+    if (grad.sizes()[d] != self.sizes()[d])
+      failf("{}: expected sizes of `grad_output` to match the input's in dimension {}, but got {} for {}", op,
+            d, str(grad.sizes()), str(self.sizes()));
+  if (!indices.defined()) return;
+  bool same = indices.dim() == grad.dim();
+  for (int64_t d = 0; same && d < grad.dim(); ++d) same = indices.sizes()[d] == grad.sizes()[d];
+  if (!same)
+    failf("{}: expected sizes of `indices` to be those of `grad_output`, but got {} for {}", op,
+          str(indices.sizes()), str(grad.sizes()));
+}
+
 void run_max(const Tensor& self, const kernels::PoolShape& s, Out out) {
   if (out[0].int_numel() == 0) return;
   Tensor x = row_major(self);
@@ -133,6 +151,12 @@ void run_max_backward(const Tensor& grad, const Tensor& indices, const kernels::
   fill_elements(out, 0);
   if (grad.int_numel() == 0) return;
   Tensor g = row_major(grad), i = row_major(indices, kLong);
+  int64_t volume = 1;
+  for (int d = 0; d < s.dims; ++d) volume *= s.in_size[d];
+  const int64_t* at = i.data_ptr<int64_t>();
+  for (int64_t k = 0; k < i.int_numel(); ++k)
+    if (at[k] < 0 || at[k] >= volume)
+      failf(ErrorKind::index, "max_pool_backward: index {} is out of range for {} elements", at[k], volume);
   by_rows(out, [&](const Tensor& to) {
     fill_elements(to, 0);
     kernels::max_pool_backward(g.dtype(), s, g.data(), i.data_ptr<int64_t>(), to.data());
@@ -240,6 +264,7 @@ void kernel_max_pool2d_with_indices(const args::max_pool2d_with_indices& a, Out 
           out);
 }
 Shapes shape_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a) {
+  check_backward("max_pool2d_backward", a.self, a.grad_output, 2, a.indices);
   return {laid_out_as(a.self, Dims(a.self.sizes()), a.grad_output.dtype())};
 }
 void kernel_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices_backward& a, Out out) {
@@ -261,6 +286,7 @@ void kernel_avg_pool2d(const args::avg_pool2d& a, Out out) {
           a.count_include_pad, a.divisor_override, out[0]);
 }
 Shapes shape_avg_pool2d_backward(const args::avg_pool2d_backward& a) {
+  check_backward("avg_pool2d_backward", a.self, a.grad_output, 2);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel_avg_pool2d_backward(const args::avg_pool2d_backward& a, Out out) {
@@ -276,6 +302,7 @@ void kernel__adaptive_avg_pool2d(const args::_adaptive_avg_pool2d& a, Out out) {
   run_avg(a.self, adaptive(a.self, out[0], 2), true, {}, out[0]);
 }
 Shapes shape__adaptive_avg_pool2d_backward(const args::_adaptive_avg_pool2d_backward& a) {
+  check_backward("adaptive_avg_pool2d_backward", a.self, a.grad_output, 2);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel__adaptive_avg_pool2d_backward(const args::_adaptive_avg_pool2d_backward& a, Out out) {
@@ -289,6 +316,7 @@ void kernel_adaptive_max_pool2d(const args::adaptive_max_pool2d& a, Out out) {
   run_max(a.self, adaptive(a.self, out[0], 2), out);
 }
 Shapes shape_adaptive_max_pool2d_backward(const args::adaptive_max_pool2d_backward& a) {
+  check_backward("adaptive_max_pool2d_backward", a.self, a.grad_output, 2, a.indices);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel_adaptive_max_pool2d_backward(const args::adaptive_max_pool2d_backward& a, Out out) {
@@ -310,6 +338,7 @@ void kernel_max_pool3d_with_indices(const args::max_pool3d_with_indices& a, Out 
           out);
 }
 Shapes shape_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a) {
+  check_backward("max_pool3d_backward", a.self, a.grad_output, 3, a.indices);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a, Out out) {
@@ -331,6 +360,7 @@ void kernel_avg_pool3d(const args::avg_pool3d& a, Out out) {
           a.count_include_pad, a.divisor_override, out[0]);
 }
 Shapes shape_avg_pool3d_backward(const args::avg_pool3d_backward& a) {
+  check_backward("avg_pool3d_backward", a.self, a.grad_output, 3);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel_avg_pool3d_backward(const args::avg_pool3d_backward& a, Out out) {
@@ -346,6 +376,7 @@ void kernel__adaptive_avg_pool3d(const args::_adaptive_avg_pool3d& a, Out out) {
   run_avg(a.self, adaptive(a.self, out[0], 3), true, {}, out[0]);
 }
 Shapes shape__adaptive_avg_pool3d_backward(const args::_adaptive_avg_pool3d_backward& a) {
+  check_backward("adaptive_avg_pool3d_backward", a.self, a.grad_output, 3);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel__adaptive_avg_pool3d_backward(const args::_adaptive_avg_pool3d_backward& a, Out out) {
@@ -359,6 +390,7 @@ void kernel_adaptive_max_pool3d(const args::adaptive_max_pool3d& a, Out out) {
   run_max(a.self, adaptive(a.self, out[0], 3), out);
 }
 Shapes shape_adaptive_max_pool3d_backward(const args::adaptive_max_pool3d_backward& a) {
+  check_backward("adaptive_max_pool3d_backward", a.self, a.grad_output, 3, a.indices);
   return {Shape(a.self.sizes(), a.grad_output.dtype())};
 }
 void kernel_adaptive_max_pool3d_backward(const args::adaptive_max_pool3d_backward& a, Out out) {
