@@ -621,7 +621,8 @@ void Importing::refuse(std::string_view why) const {
 const Import* find_import(std::string_view op) {
   static const auto* index = [] {
     auto* map = new std::unordered_map<std::string_view, const Import*>;
-    for (Span<const Import> table : {math_imports(), shape_imports(), nn_imports(), index_imports()})
+    for (Span<const Import> table :
+         {math_imports(), shape_imports(), nn_imports(), index_imports(), rnn_imports()})
       for (const Import& i : table) map->emplace(i.op, &i);
     return map;
   }();

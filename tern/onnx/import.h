@@ -83,6 +83,7 @@ Span<const Import> math_imports();
 Span<const Import> shape_imports();
 Span<const Import> nn_imports();
 Span<const Import> index_imports();
+Span<const Import> rnn_imports();
 const Import* find_import(std::string_view op);
 
 // A list of ints as an argument.

@@ -235,6 +235,14 @@ void lower_bicubic(Call& c) {
          c.flag(2) ? std::vector<double>() : factors_of(c, 3));
 }
 
+void lower_bicubic_sizes(Call& c) {
+  resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"}, c.extents(1), {});
+}
+template <size_t N>
+void lower_nearest_exact_sizes(Call& c) {
+  resize(c, N, {"nearest", "half_pixel", "round_prefer_ceil"}, c.extents(1), {});
+}
+
 void lower_grid_sampler(Call& c) {
   static const char* modes[] = {"linear", "nearest", "cubic"};
   static const char* old_modes[] = {"bilinear", "nearest", "bicubic"};
@@ -289,6 +297,10 @@ constexpr Lowering table[] = {
     {"aten::upsample_bilinear2d", lower_linear_sizes<2>},
     {"aten::upsample_trilinear3d", lower_linear_sizes<3>},
     {"aten::upsample_bicubic2d.vec", lower_bicubic},
+    {"aten::upsample_bicubic2d", lower_bicubic_sizes},
+    {"aten::_upsample_nearest_exact1d", lower_nearest_exact_sizes<1>},
+    {"aten::_upsample_nearest_exact2d", lower_nearest_exact_sizes<2>},
+    {"aten::_upsample_nearest_exact3d", lower_nearest_exact_sizes<3>},
     {"aten::grid_sampler", lower_grid_sampler},
     {"aten::grid_sampler_2d", lower_grid_sampler},
 };

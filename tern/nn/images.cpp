@@ -1,0 +1,352 @@
+// Resizing, sampling, blocks of images, bags of embeddings and distances: checks, the choice of the operator,
+// printing.
+#include "tern/nn/images.h"
+
+#include <cmath>
+
+#include "tern/base/format.h"
+#include "tern/base/warning.h"
+#include "tern/dispatch/ladder.h"
+#include "tern/nn/init.h"
+#include "tern/nn/make.h"
+#include "tern/ops.h"
+
+namespace tern::nn {
+namespace F {
+namespace {
+
+std::string spatial_text(const Tensor& x) {
+  std::string text = "[";
+  for (int64_t d = 2; d < x.dim(); ++d) text += (d > 2 ? ", " : "") + x.size(d).str();
+  return text + "]";
+}
+std::string factor_text(const std::vector<double>& factors) {
+  std::string text = "(";
+  for (size_t i = 0; i < factors.size(); ++i) text += (i ? ", " : "") + python_float(factors[i]);
+  return text + (factors.size() == 1 ? ",)" : ")");
+}
+
+// The size that factors give, rounded down.
+std::vector<SymInt> scaled(const Tensor& x, const std::vector<double>& factors) {
+  std::vector<SymInt> sizes;
+  for (size_t d = 0; d < factors.size(); ++d)
+    sizes.push_back(static_cast<int64_t>(
+        std::floor(static_cast<double>(x.size(static_cast<int64_t>(d) + 2).guard_int()) * factors[d])));
+  return sizes;
+}
+
+}  // namespace
+
+Tensor interpolate(const Tensor& x, const InterpolateArgs& a, Loc loc) {
+  const std::string& mode = a.mode;
+  if (a.align_corners && (mode == "nearest" || mode == "area" || mode == "nearest-exact"))
+    fail(ErrorKind::value,
+         "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+         "trilinear");
+  const bool align = a.align_corners.value_or(false);
+  const size_t dims = static_cast<size_t>(std::max<int64_t>(x.dim() - 2, 0));
+  if (!a.size.empty() && !a.scale_factor.empty())
+    fail(ErrorKind::value, "only one of size or scale_factor should be defined");
+  if (a.size.empty() && a.scale_factor.empty())
+    fail(ErrorKind::value, "either size or scale_factor should be defined");
+  std::vector<SymInt> size = a.size;
+  std::vector<double> factors = a.scale_factor;
+  if (size.size() == 1) size.resize(dims, size[0]);
+  if (factors.size() == 1) factors.resize(dims, factors[0]);
+  if (!size.empty() && size.size() != dims)
+    failf(ErrorKind::value,
+          "Input and output must have the same number of spatial dimensions, but got input with spatial "
+          "dimensions of {} "
+          "and output size of {}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output "
+          "size in (o1, "
+          "o2, ...,oK) format.",
+          spatial_text(x), extent_text(size, false));
+  if (!factors.empty() && factors.size() != dims)
+    failf(ErrorKind::value,
+          "Input and scale_factor must have the same number of spatial dimensions, but got input with "
+          "spatial dimensions "
+          "of {} and scale_factor of shape {}. Please provide input tensor in (N, C, d1, d2, ...,dK) format "
+          "and "
+          "scale_factor in (s1, s2, ...,sK) format.",
+          spatial_text(x), factor_text(factors));
+  if (a.recompute_scale_factor && !size.empty())
+    fail(ErrorKind::value, "recompute_scale_factor is not meaningful with an explicit size.");
+  if (a.recompute_scale_factor || (mode == "area" && size.empty())) {
+    size = scaled(x, factors);
+    factors.clear();
+  }
+  if (a.antialias && !((mode == "bilinear" || mode == "bicubic" || mode == "lanczos") && x.dim() == 4))
+    fail(ErrorKind::value,
+         "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
+         "as input");
+  std::optional<Span<const SymInt>> to;
+  std::optional<Span<const double>> by;
+  if (factors.empty())
+    to = Span<const SymInt>(size.data(), size.size());
+  else
+    by = Span<const double>(factors.data(), factors.size());
+  At at(loc);
+  if (mode == "nearest") {
+    if (dims == 1) return upsample_nearest1d_vec(x, to, by);
+    if (dims == 2) return upsample_nearest2d_vec(x, to, by);
+    if (dims == 3) return upsample_nearest3d_vec(x, to, by);
+  }
+  if (mode == "nearest-exact") {
+    if (dims == 1) return _upsample_nearest_exact1d_vec(x, to, by);
+    if (dims == 2) return _upsample_nearest_exact2d_vec(x, to, by);
+    if (dims == 3) return _upsample_nearest_exact3d_vec(x, to, by);
+  }
+  if (mode == "area") {
+    if (dims == 1) return tern::adaptive_avg_pool1d(x, {size[0].guard_int()});
+    if (dims == 2) return tern::adaptive_avg_pool2d(x, size);
+    if (dims == 3) return tern::adaptive_avg_pool3d(x, size);
+  }
+  if (mode == "linear" && dims == 1) return upsample_linear1d_vec(x, to, align, by);
+  if (mode == "bilinear" && dims == 2)
+    return a.antialias ? _upsample_bilinear2d_aa_vec(x, to, align, by)
+                       : upsample_bilinear2d_vec(x, to, align, by);
+  if (mode == "trilinear" && dims == 3) return upsample_trilinear3d_vec(x, to, align, by);
+  if (mode == "bicubic" && dims == 2)
+    return a.antialias ? _upsample_bicubic2d_aa_vec(x, to, align, by)
+                       : upsample_bicubic2d_vec(x, to, align, by);
+  if (mode == "lanczos" && dims == 2) {
+    if (align) fail(ErrorKind::value, "Lanczos mode does not support align_corners=True");
+    if (!a.antialias) fail(ErrorKind::value, "Lanczos mode requires antialias=True");
+    return _upsample_lanczos2d_aa_vec(x, to, align, by);
+  }
+  for (auto [name, wanted] : {std::pair{"linear", 3}, {"bilinear", 4}, {"trilinear", 5}})
+    if (mode == name && x.dim() >= 3 && x.dim() <= 5)
+      failf(ErrorKind::not_supported, "Got {}D input, but {} mode needs {}D input", x.dim(), name, wanted);
+  failf(ErrorKind::not_supported,
+        "Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D) for the modes: nearest | linear | "
+        "bilinear | "
+        "bicubic | trilinear | lanczos | area | nearest-exact (got {})",
+        x.dim(), mode);
+}
+
+Tensor grid_sample(const Tensor& x, const Tensor& grid, std::string_view mode, std::string_view padding,
+                   bool align, Loc loc) {
+  int64_t m = mode == "bilinear" ? 0 : mode == "nearest" ? 1 : mode == "bicubic" ? 2 : -1;
+  int64_t p = padding == "zeros" ? 0 : padding == "border" ? 1 : padding == "reflection" ? 2 : -1;
+  if (m < 0)
+    failf(
+        ErrorKind::value,
+        "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{}'",
+        mode);
+  if (p < 0)
+    failf(ErrorKind::value,
+          "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but "
+          "got: '{}'",
+          padding);
+  return grid_sampler(x, grid, m, p, align, loc);
+}
+Tensor affine_grid(const Tensor& theta, Sizes size, bool align, Loc loc) {
+  if (!theta.is_floating_point())
+    failf(ErrorKind::value, "Expected theta to have floating point type, but got {}", name(theta.dtype()));
+  for (SymInt s : size)
+    if (s.is_int() && s.as_int() <= 0)
+      failf(ErrorKind::value, "Expected non-zero, positive output size. Got torch.Size({})", tern::str(size));
+  return affine_grid_generator(theta, size, align, loc);
+}
+Tensor pixel_shuffle(const Tensor& x, int64_t factor, Loc loc) { return tern::pixel_shuffle(x, factor, loc); }
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor, Loc loc) {
+  return tern::pixel_unshuffle(x, factor, loc);
+}
+Tensor channel_shuffle(const Tensor& x, int64_t groups, Loc loc) {
+  return tern::channel_shuffle(x, groups, loc);
+}
+Tensor unfold(const Tensor& x, Extent<2> kernel, const UnfoldArgs& a, Loc loc) {
+  return im2col(x, kernel.ints(), a.dilation.ints(), a.padding.ints(), a.stride.ints(), loc);
+}
+Tensor fold(const Tensor& x, Sizes output_size, Extent<2> kernel, const UnfoldArgs& a, Loc loc) {
+  return col2im(x, output_size, kernel.ints(), a.dilation.ints(), a.padding.ints(), a.stride.ints(), loc);
+}
+
+Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& offsets,
+                     const EmbeddingBagArgs& a, Loc loc) {
+  At at(loc);
+  Tensor indices = input, begins = offsets, samples = a.per_sample_weights;
+  if (samples.defined() && samples.dim() != input.dim())
+    failf(ErrorKind::value,
+          "embedding_bag: If per_sample_weights (torch.Size({})) is not None, then it must have the same "
+          "shape as the "
+          "input (torch.Size({}))",
+          tern::str(samples.sizes()), tern::str(input.sizes()));
+  if (input.dim() == 2) {
+    if (offsets.defined())
+      fail(ErrorKind::value,
+           "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+           "sequences. "
+           "However, found offsets of type Tensor");
+    begins =
+        arange(Scalar(0), Scalar(input.numel()), Scalar(input.size(1)), input.dtype(), {}, input.device());
+    indices = input.reshape({-1});
+    if (samples.defined()) samples = samples.reshape({-1});
+  } else if (input.dim() == 1) {
+    if (!offsets.defined()) fail(ErrorKind::value, "offsets has to be a 1D Tensor but got None");
+    if (offsets.dim() != 1) fail(ErrorKind::value, "offsets has to be a 1D Tensor");
+  } else {
+    failf(ErrorKind::value, "input has to be 1D or 2D Tensor, but got Tensor of dimension {}", input.dim());
+  }
+  int64_t mode = a.mode == "sum" ? 0 : a.mode == "mean" ? 1 : a.mode == "max" ? 2 : -1;
+  if (mode < 0) fail(ErrorKind::value, "mode has to be one of sum, mean or max");
+  if (mode == 2 && a.scale_grad_by_freq)
+    fail(ErrorKind::value, "max mode does not support scaling the gradient by the frequency");
+  if (mode == 2 && a.sparse) fail(ErrorKind::value, "max mode does not support sparse weights");
+  if (samples.defined() && mode != 0)
+    failf(ErrorKind::not_supported,
+          "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+          "mode='sum' (got "
+          "mode='{}'). Please open a feature request on GitHub.",
+          a.mode);
+  return std::get<0>(tern::embedding_bag(weight, indices, begins, a.scale_grad_by_freq, mode, a.sparse,
+                                         samples, a.include_last_offset, a.padding_idx));
+}
+
+Tensor local_response_norm(const Tensor& x, int64_t size, double alpha, double beta, double k, Loc loc) {
+  if (x.dim() < 3)
+    failf(ErrorKind::value,
+          "Expected 3D or higher dimensionality                          input (got {} dimensions)", x.dim());
+  At at(loc);
+  Tensor squares = tern::mul(x, x).unsqueeze(1);
+  if (x.dim() == 3) {
+    squares = tern::pad(squares, {0, 0, size / 2, (size - 1) / 2});
+    squares = tern::avg_pool2d(squares, {size, 1}, {1, 1}).squeeze(1);
+  } else {
+    Dims volume = {x.size(0), SymInt(1), x.size(1), x.size(2), SymInt(-1)};
+    squares = tern::pad(squares.view(volume), {0, 0, 0, 0, size / 2, (size - 1) / 2});
+    squares = tern::avg_pool3d(squares, {size, 1, 1}, {1, 1, 1}).squeeze(1).view(x.sizes());
+  }
+  return tern::div(x, tern::pow(squares * alpha + k, beta));
+}
+Tensor lp_pool1d(const Tensor& x, double p, int64_t kernel, std::optional<int64_t> stride, bool ceil_mode,
+                 Loc loc) {
+  At at(loc);
+  Tensor out = tern::avg_pool1d(tern::pow(x, p), {kernel}, {stride.value_or(kernel)}, {0}, ceil_mode);
+  return tern::pow(tern::sign(out) * tern::relu(tern::abs(out)) * static_cast<double>(kernel), 1 / p);
+}
+Tensor lp_pool2d(const Tensor& x, double p, Extent<2> kernel, Extent<2> stride, bool ceil_mode, Loc loc) {
+  At at(loc);
+  Tensor out = tern::avg_pool2d(tern::pow(x, p), kernel.ints(), stride.ints(), {0, 0}, ceil_mode);
+  return tern::pow(tern::sign(out) * tern::relu(tern::abs(out)) * static_cast<double>(kernel[0] * kernel[1]),
+                   1 / p);
+}
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Extent<2> kernel, Extent<2> stride,
+                    Extent<2> padding, Sizes output_size, Loc loc) {
+  if (!stride.has_value()) stride = kernel;
+  Dims sizes;
+  for (int d = 0; d < 2; ++d) sizes.push_back((x.size(d - 2) - 1) * stride[d] + kernel[d] - 2 * padding[d]);
+  if (output_size.size() != 0) {
+    size_t skip = output_size.size() == 4 ? 2 : 0;
+    if (output_size.size() - skip != 2)
+      failf(ErrorKind::value,
+            "output_size should be a sequence containing 2 or 4 elements, but it has a length of '{}'",
+            output_size.size());
+    for (int d = 0; d < 2; ++d) {
+      SymInt wanted = output_size[skip + static_cast<size_t>(d)], usual = sizes[static_cast<size_t>(d)];
+      if (wanted <= usual - stride[d] || wanted >= usual + stride[d])
+        failf(ErrorKind::value, "invalid output_size \"{}\" (dim {} must be between {} and {})",
+              tern::str(output_size), d, (usual - stride[d]).str(), (usual + stride[d]).str());
+      sizes[static_cast<size_t>(d)] = wanted;
+    }
+  }
+  return tern::max_unpool2d(x, indices, sizes, loc);
+}
+
+}  // namespace F
+
+Upsample::Upsample(UpsampleOptions o) : options(std::move(o)) {
+  std::string text;
+  if (!options.scale_factor.empty())
+    text = "scale_factor=" + (options.scale_factor.size() == 1 ? python_float(options.scale_factor[0])
+                                                               : F::factor_text(options.scale_factor));
+  else
+    text = "size=" + extent_text(options.size, options.size.size() == 1);
+  set_repr(text + ", mode='" + options.mode + "'");
+}
+Tensor Upsample::forward(const Tensor& x) {
+  return F::interpolate(x, {.size = options.size,
+                            .scale_factor = options.scale_factor,
+                            .mode = options.mode,
+                            .align_corners = options.align_corners,
+                            .recompute_scale_factor = options.recompute_scale_factor});
+}
+
+PixelShuffle::PixelShuffle(int64_t factor) : upscale_factor(factor) {
+  set_repr(fmt::format("upscale_factor={}", factor));
+}
+PixelUnshuffle::PixelUnshuffle(int64_t factor) : downscale_factor(factor) {
+  set_repr(fmt::format("downscale_factor={}", factor));
+}
+ChannelShuffle::ChannelShuffle(int64_t n) : groups(n) { set_repr(fmt::format("groups={}", n)); }
+
+Unfold::Unfold(const UnfoldOptions& o) : options(o) {
+  set_repr(fmt::format("kernel_size={}, dilation={}, padding={}, stride={}", o.kernel.short_str(),
+                       o.dilation.short_str(), o.padding.short_str(), o.stride.short_str()));
+}
+Tensor Unfold::forward(const Tensor& x) {
+  return F::unfold(x, options.kernel,
+                   {.dilation = options.dilation, .padding = options.padding, .stride = options.stride});
+}
+Fold::Fold(const FoldOptions& o) : options(o) {
+  set_repr(fmt::format("output_size={}, kernel_size={}, dilation={}, padding={}, stride={}",
+                       o.output_size.short_str(), o.kernel.short_str(), o.dilation.short_str(),
+                       o.padding.short_str(), o.stride.short_str()));
+}
+Tensor Fold::forward(const Tensor& x) {
+  return F::fold(x, options.output_size.span(), options.kernel,
+                 {.dilation = options.dilation, .padding = options.padding, .stride = options.stride});
+}
+
+EmbeddingBag::EmbeddingBag(const EmbeddingBagOptions& o) : options(o) {
+  if (options.padding_idx) {
+    int64_t& padding = *options.padding_idx;
+    if (padding >= o.count) fail(ErrorKind::value, "padding_idx must be within num_embeddings");
+    if (padding < -o.count) fail(ErrorKind::value, "padding_idx must be within num_embeddings");
+    if (padding < 0) padding += o.count;
+  }
+  weight =
+      register_parameter("weight", init::normal_(make_uninitialised({o.count, o.dim}, o.dtype, o.device)));
+  if (options.padding_idx && !weight.is_meta()) init::zeros_(weight.detach().select(0, *options.padding_idx));
+  std::string text = fmt::format("{}, {}", o.count, o.dim);
+  if (o.scale_grad_by_freq) text += ", scale_grad_by_freq=True";
+  text += fmt::format(", mode='{}'", o.mode);
+  if (options.padding_idx) text += fmt::format(", padding_idx={}", *options.padding_idx);
+  set_repr(text);
+}
+Tensor EmbeddingBag::forward(const Tensor& input, const Tensor& offsets, const Tensor& per_sample_weights) {
+  return F::embedding_bag(input, weight.now(), offsets,
+                          {.mode = options.mode,
+                           .scale_grad_by_freq = options.scale_grad_by_freq,
+                           .sparse = options.sparse,
+                           .include_last_offset = options.include_last_offset,
+                           .per_sample_weights = per_sample_weights,
+                           .padding_idx = options.padding_idx});
+}
+
+LocalResponseNorm::LocalResponseNorm(int64_t n, double a, double b, double c)
+    : size(n), alpha(a), beta(b), k(c) {
+  set_repr(fmt::format("{}, alpha={}, beta={}, k={}", n, python_float(a), python_float(b), python_float(c)));
+}
+
+Bilinear::Bilinear(const BilinearOptions& o) : options(o) {
+  if (o.in1 <= 0) failf(ErrorKind::value, "in1_features must be > 0, but got {}", o.in1);
+  weight = register_parameter("weight", make_uninitialised({o.out, o.in1, o.in2}, o.dtype, o.device));
+  bias = register_parameter("bias", o.bias ? make_uninitialised({o.out}, o.dtype, o.device) : Tensor());
+  double bound = 1 / std::sqrt(static_cast<double>(o.in1));
+  init::uniform_(weight, -bound, bound);
+  if (bias.defined()) init::uniform_(bias, -bound, bound);
+  set_repr(fmt::format("in1_features={}, in2_features={}, out_features={}, bias={}", o.in1, o.in2, o.out,
+                       o.bias ? "True" : "False"));
+}
+Tensor Bilinear::forward(const Tensor& a, const Tensor& b) {
+  return bilinear(a, b, weight.now(), bias.now());
+}
+Tensor CosineSimilarity::forward(const Tensor& a, const Tensor& b) {
+  return cosine_similarity(a, b, dim, eps);
+}
+Tensor PairwiseDistance::forward(const Tensor& a, const Tensor& b) {
+  return pairwise_distance(a, b, p, eps, keepdim);
+}
+
+}  // namespace tern::nn

@@ -1,0 +1,76 @@
+#include "tern/nn/pooling.h"
+
+#include "tern/base/format.h"
+#include "tern/ops.h"
+
+namespace tern::nn {
+namespace {
+
+const char* python(bool b) { return b ? "True" : "False"; }
+
+// The last sizes of x where the wanted one is negative.
+SmallVector<int64_t> output_sizes(const Tensor& x, Extent<3> wanted) {
+  SmallVector<int64_t> sizes;
+  for (int d = 0; d < 3; ++d) sizes.push_back(wanted[d] < 0 ? x.size(d - 3).guard_int() : wanted[d]);
+  return sizes;
+}
+
+}  // namespace
+
+MaxPool3d::MaxPool3d(const MaxPoolOptions<3>& o) : options(o) {
+  if (!options.stride.has_value()) options.stride = o.kernel;
+  set_repr(fmt::format("kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}",
+                       options.kernel.short_str(), options.stride.short_str(), options.padding.short_str(),
+                       options.dilation.short_str(), python(o.ceil_mode)));
+}
+Tensor MaxPool3d::forward(const Tensor& x) {
+  return max_pool3d(x, options.kernel.ints(), options.stride.ints(), options.padding.ints(),
+                    options.dilation.ints(), options.ceil_mode);
+}
+AvgPool3d::AvgPool3d(const AvgPoolOptions<3>& o) : options(o) {
+  if (!options.stride.has_value()) options.stride = o.kernel;
+  set_repr(fmt::format("kernel_size={}, stride={}, padding={}", options.kernel.short_str(),
+                       options.stride.short_str(), options.padding.short_str()));
+}
+Tensor AvgPool3d::forward(const Tensor& x) {
+  return avg_pool3d(x, options.kernel.ints(), options.stride.ints(), options.padding.ints(),
+                    options.ceil_mode, options.count_include_pad, options.divisor_override);
+}
+AdaptiveAvgPool3d::AdaptiveAvgPool3d(Extent<3> size) : output_size(size) {
+  set_repr("output_size=" + size.short_str());
+}
+Tensor AdaptiveAvgPool3d::forward(const Tensor& x) {
+  Dims sizes;
+  for (int64_t s : output_sizes(x, output_size)) sizes.push_back(s);
+  return adaptive_avg_pool3d(x, sizes);
+}
+AdaptiveMaxPool1d::AdaptiveMaxPool1d(int64_t size) : output_size(size) {
+  set_repr(fmt::format("output_size={}", size));
+}
+Tensor AdaptiveMaxPool1d::forward(const Tensor& x) {
+  return std::get<0>(adaptive_max_pool1d(x, {output_size}));
+}
+AdaptiveMaxPool3d::AdaptiveMaxPool3d(Extent<3> size) : output_size(size) {
+  set_repr("output_size=" + size.short_str());
+}
+Tensor AdaptiveMaxPool3d::forward(const Tensor& x) {
+  return std::get<0>(adaptive_max_pool3d(x, output_sizes(x, output_size)));
+}
+LPPool2d::LPPool2d(double p, Extent<2> k, Extent<2> s, bool ceil)
+    : norm_type(p), kernel(k), stride(s), ceil_mode(ceil) {
+  set_repr(fmt::format("norm_type={}, kernel_size={}, stride={}, ceil_mode={}", python_float(p),
+                       k.short_str(), s.has_value() ? s.short_str() : "None", python(ceil)));
+}
+MaxUnpool2d::MaxUnpool2d(Extent<2> k, Extent<2> s, Extent<2> p)
+    : kernel(k), stride(s.has_value() ? s : k), padding(p) {
+  set_repr(fmt::format("kernel_size={}, stride={}, padding={}", k.str(), stride.str(), p.str()));
+}
+RReLU::RReLU(double low, double high, bool in_place) : lower(low), upper(high), inplace(in_place) {
+  set_repr(fmt::format("lower={}, upper={}{}", python_float(low), python_float(high),
+                       in_place ? ", inplace=True" : ""));
+}
+Tensor RReLU::forward(const Tensor& x) {
+  return inplace ? rrelu_(x, lower, upper, training()) : rrelu(x, lower, upper, training());
+}
+
+}  // namespace tern::nn
