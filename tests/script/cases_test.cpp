@@ -14,6 +14,7 @@
 #include "tern/script/compile.h"
 #include "tests/support/paths.h"
 #include "tests/support/python.h"
+#include "tests/support/script_values.h"
 
 namespace tern::script {
 namespace {
@@ -25,124 +26,6 @@ std::string read(const std::string& path) {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-std::string number(double v) {
-  if (std::isnan(v)) return "nan";
-  if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.5g", v + 0.0);
-  return std::string(text).find_first_of(".einf") == std::string::npos ? std::string(text) + "." : text;
-}
-
-std::string show(const V& v);
-
-std::string show_all(const std::vector<V>& items) {
-  std::string text;
-  for (const V& i : items) text += (text.empty() ? "" : ", ") + show(i);
-  return text;
-}
-
-std::string quoted(const std::string& s) {
-  char mark = s.find('\'') != std::string::npos && s.find('"') == std::string::npos ? '"' : '\'';
-  std::string text(1, mark);
-  for (char c : s) {
-    if (c == '\n')
-      text += "\\n";
-    else if (c == '\t')
-      text += "\\t";
-    else if (c == mark || c == '\\')
-      text += {'\\', c};
-    else
-      text += c;
-  }
-  return text + mark;
-}
-
-// As record.py writes it.
-std::string show(const V& v) {
-  switch (v.kind()) {
-    case ValueKind::tensor: {
-      const Tensor& t = v.tensor();
-      std::string text = "tensor(" + std::string(name(t.dtype())) + ", " + tern::str(t.sizes()) + ", [";
-      Tensor flat = t.contiguous();
-      for (int64_t i = 0; i < flat.numel().as_int(); ++i) {
-        Dims none;
-        text += (i ? ", " : "") + show(V(flat.as_view(none, none, flat.offset() + SymInt(i)).item()));
-      }
-      return text + "])";
-    }
-    case ValueKind::float_:
-      return number(v.to_double());
-    case ValueKind::complex_:
-      return "complex(" + number(v.scalar().to_complex().real()) + ", " +
-             number(v.scalar().to_complex().imag()) + ")";
-    case ValueKind::string:
-      return quoted(v.string());
-    case ValueKind::list:
-      return "[" + show_all(v.items()) + "]";
-    case ValueKind::tuple:
-      return "(" + show_all(v.items()) + (v.items().size() == 1 ? ",)" : ")");
-    case ValueKind::dict: {
-      std::string text = "{";
-      for (auto& [k, item] : v.entries()) text += (text.size() > 1 ? ", " : "") + show(k) + ": " + show(item);
-      return text + "}";
-    }
-    default:
-      return v.str();
-  }
-}
-
-// The arguments of "f(1, x=[2, 3])": each is evaluated as a script of its own.
-struct Call {
-  std::string function;
-  std::vector<V> positional;
-  std::vector<std::pair<Symbol, V>> keywords;
-};
-
-Call read_call(Unit& unit, const std::string& text, size_t number) {
-  Call call;
-  size_t open = text.find('(');
-  call.function = text.substr(0, open);
-  if (open == std::string::npos) return call;
-  std::string inside = text.substr(open + 1, text.rfind(')') - open - 1), part;
-  std::vector<std::string> parts;
-  int depth = 0;
-  char mark = 0;
-  for (char c : inside) {
-    if (mark)
-      mark = c == mark ? 0 : mark;
-    else if (c == '"' || c == '\'')
-      mark = c;
-    if (!mark && (c == '(' || c == '[' || c == '{')) ++depth;
-    if (!mark && (c == ')' || c == ']' || c == '}')) --depth;
-    if (c == ',' && depth == 0 && !mark) {
-      parts.push_back(part);
-      part.clear();
-    } else {
-      part += c;
-    }
-  }
-  if (part.find_first_not_of(' ') != std::string::npos) parts.push_back(part);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::string value = parts[i].substr(parts[i].find_first_not_of(' ')), key;
-    size_t word = value.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
-    if (word != std::string::npos && word > 0 && value[word] == '=') {
-      key = value.substr(0, word);
-      value = value.substr(word + 1);
-    }
-    std::string name = "argument_" + std::to_string(number) + "_" + std::to_string(i);
-    auto source = std::make_shared<Source>();
-    source->text = "def " + name + "():\n    return " + value + "\n";
-    source->name = "<arguments>";
-    unit.define(source, "");
-    V v = unit.find_function(Symbol(name))->call({});
-    if (key.empty())
-      call.positional.push_back(v);
-    else
-      call.keywords.emplace_back(Symbol(key), v);
-  }
-  return call;
 }
 
 struct Case {
@@ -226,14 +109,14 @@ class ScriptCase : public ::testing::Test {
         wanted += case_.expected[at++].substr(2) + "\n";
       ASSERT_LT(at, case_.expected.size());
       const std::string& result = case_.expected[at++];
-      Call call = read_call(*unit, case_.calls[i], i);
+      testing::ScriptCall call = testing::read_call(*unit, case_.calls[i], i);
       Function* f = unit->find_function(Symbol(call.function));
       ASSERT_TRUE(f);
       ::testing::internal::CaptureStdout();
       try {
         V v = f->call(call.positional, call.keywords);
         printed = ::testing::internal::GetCapturedStdout();
-        EXPECT_EQ(show(v), result) << case_.calls[i] << "\n" << case_.source;
+        EXPECT_EQ(testing::show(v), result) << case_.calls[i] << "\n" << case_.source;
       } catch (const Error& e) {
         printed = ::testing::internal::GetCapturedStdout();
         if (!result.starts_with("!! "))
