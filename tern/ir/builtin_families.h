@@ -34,6 +34,11 @@ V add(Args in);
 V device_of_tensor(Args in);
 V device_type(Args in);
 V device_index(Args in);
+V index_in_text(Args in);
+V count_in_text(Args in);
+V real_power(Args in);
+V real_quotient(Args in);
+V real_round(Args in);
 std::string text_of(const V& v);  // str(v)
 
 }  // namespace builtin

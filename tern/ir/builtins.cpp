@@ -5,6 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtin_families.h"
+#include "tern/ir/enum_member.h"
 
 namespace tern::ir {
 namespace builtin {
@@ -55,8 +56,41 @@ int order(const V& a, const V& b) {  // Python's < for strings and sequences
   return x.sym() < y.sym() ? -1 : x.sym() > y.sym() ? 1 : 0;
 }
 
+// As TorchScript writes values: floats with all their digits, strings in containers without quotes.
 std::string text_of(const V& v) {
-  return v.is_string() ? v.string() : v.kind() == ValueKind::device ? v.device().str() : v.str();
+  auto all = [](const std::vector<V>& items) {
+    std::string text;
+    for (const V& item : items) text += (text.empty() ? "" : ", ") + text_of(item);
+    return text;
+  };
+  switch (v.kind()) {
+    case ValueKind::string:
+      return v.string();
+    case ValueKind::device:
+      return v.device().str();
+    case ValueKind::float_: {
+      std::string text = fmt::format("{:.17g}", v.to_double());
+      return text.find_first_not_of("-0123456789") == std::string::npos ? text + "." : text;
+    }
+    case ValueKind::list:
+      return "[" + all(v.items()) + "]";
+    case ValueKind::tuple:
+      return "(" + all(v.items()) + (v.items().size() == 1 ? ",)" : ")");
+    case ValueKind::dict: {
+      std::string text;
+      for (auto& [key, item] : v.entries())
+        text += (text.empty() ? "" : ", ") + text_of(key) + ": " + text_of(item);
+      return "{" + text + "}";
+    }
+    case ValueKind::object:
+      if (EnumMember* m = EnumMember::of(v)) {
+        std::string type = m->type.str();
+        return type.substr(type.rfind('.') + 1) + "." + m->name;
+      }
+      return v.str();
+    default:
+      return v.str();
+  }
 }
 
 }  // namespace builtin
@@ -72,7 +106,9 @@ const BuiltinEntry* look_up(Symbol kind) {
     return map;
   }();
   static constexpr BuiltinEntry device{"device", builtin::device_of_tensor},
-      type{"type", builtin::device_type}, index{"index", builtin::device_index};
+      type{"type", builtin::device_type}, index{"index", builtin::device_index},
+      power{"pow", builtin::real_power}, quotient{"div", builtin::real_quotient},
+      rounded{"round", builtin::real_round};
   std::string_view text = kind.view();
   size_t colons = text.find("::");
   if (colons == std::string_view::npos) return nullptr;
@@ -83,6 +119,11 @@ const BuiltinEntry* look_up(Symbol kind) {
   if (space == "prim" && name == "device") return &device;
   if (space == "prim" && name == "type") return &type;
   if (space == "prim" && name == "index") return &index;
+  // TorchScript's pow, / and round of ints are floats, and 1 / 0 is inf; Python's own are what graphs of
+  // symbolic sizes mean.
+  if (space == "aten" && name == "pow") return &power;
+  if (space == "aten" && name == "div") return &quotient;
+  if (space == "aten" && name == "round") return &rounded;
   auto it = by_name->find(name);
   return it == by_name->end() ? nullptr : it->second;
 }

@@ -34,7 +34,7 @@ V get_item(Args in) {
   const V &v = in[0], &key = in[1];
   if (v.is_dict()) {
     if (V* found = v.find(key)) return *found;
-    failf(ErrorKind::index, "KeyError: {}", key.str());
+    failf(ErrorKind::index, "KeyError: {}", text_of(key));
   }
   if (v.is_string()) return std::string(1, v.string()[position(key, v.string().size(), "string")]);
   return v.items()[position(key, v.items().size(), v.is_list() ? "list" : "tuple")];
@@ -60,7 +60,7 @@ V delete_item(Args in) {
         entries.erase(it);
         return {};
       }
-    failf(ErrorKind::index, "KeyError: {}", in[1].str());
+    failf(ErrorKind::index, "KeyError: {}", text_of(in[1]));
   }
   auto& items = in[0].items();
   items.erase(items.begin() + static_cast<ptrdiff_t>(position(in[1], items.size(), "list")));
@@ -128,7 +128,7 @@ V pop(Args in) {
         return v;
       }
     if (in.size() == 3) return in[2];
-    fail(ErrorKind::index, "KeyError: the key is not in the dict");
+    failf(ErrorKind::index, "KeyError: {}", in.size() > 1 ? text_of(in[1]) : "");
   }
   auto& items = in[0].items();
   if (items.empty()) fail(ErrorKind::index, "pop from empty list");
@@ -151,20 +151,15 @@ V remove(Args in) {
   return {};
 }
 V index_of(Args in) {
-  need(in, 2, 2, "index");
+  need(in, 2, 4, "index");
+  if (in[0].is_string()) return index_in_text(in);
   size_t at = find_in(in[0].items(), in[1]);
-  if (at == in[0].items().size()) failf(ErrorKind::value, "'{}' is not in list", in[1].str());
+  if (at == in[0].items().size()) failf(ErrorKind::value, "'{}' is not in list", text_of(in[1]));
   return static_cast<int64_t>(at);
 }
 V count_of(Args in) {
-  need(in, 2, 2, "count");
-  if (in[0].is_string()) {
-    int64_t n = 0;
-    const std::string &text = in[0].string(), &part = in[1].string();
-    if (part.empty()) return static_cast<int64_t>(text.size() + 1);
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
-    return n;
-  }
+  need(in, 2, 4, "count");
+  if (in[0].is_string()) return count_in_text(in);
   return static_cast<int64_t>(
       std::count_if(in[0].items().begin(), in[0].items().end(), [&](const V& v) { return same(v, in[1]); }));
 }
@@ -332,7 +327,35 @@ V make_dict(Args in) {
   return d;
 }
 
+V pop_item(Args in) {
+  need(in, 1, 1, "popitem");
+  auto& entries = in[0].entries();
+  if (entries.empty()) fail(ErrorKind::index, "popitem(): dictionary is empty");
+  auto [key, item] = entries.back();
+  entries.pop_back();
+  return V::tuple({key, item});
+}
+// += and *= of lists.
+V add_in_place(Args in) {
+  extend(in);
+  return in[0];
+}
+V repeat_in_place(Args in) {
+  need(in, 2, 2, "*=");
+  auto& all = in[0].items();
+  std::vector<V> once = all;
+  int64_t times = std::max<int64_t>(integer(in[1]).guard_int(Loc{}), 0);
+  if (!once.empty() && times > (int64_t{1} << 28) / static_cast<int64_t>(once.size()))
+    fail(ErrorKind::value, "the repeated sequence is too long");
+  all.clear();
+  for (int64_t k = 0; k < times; ++k) all.insert(all.end(), once.begin(), once.end());
+  return in[0];
+}
+
 constexpr BuiltinEntry table[] = {
+    {"popitem", pop_item, true},
+    {"add_", add_in_place, true},
+    {"mul_", repeat_in_place, true},
     {"sym_max", maximum},
     {"sym_min", minimum},
     {"len", len},

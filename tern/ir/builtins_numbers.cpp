@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/ladder.h"
 #include "tern/ir/builtin_families.h"
 
 namespace tern::ir {
@@ -81,6 +82,7 @@ V floordiv(Args in) {
     if (b.to_double() == 0) fail(ErrorKind::value, "division by zero");
     return std::floor(a.to_double() / b.to_double());
   }
+  if (b.sym().is_int() && b.sym().as_int() == 0) fail(ErrorKind::value, "division by 0");
   return floor_div(a.sym(), b.sym());
 }
 V remainder(Args in) {
@@ -130,6 +132,11 @@ V neg(Args in) {
 }
 V absolute(Args in) {
   need(in, 1, 1, "abs");
+  if (in[0].is_tensor()) {
+    static const Op& op = get_op("aten::abs");
+    Arg arg[] = {in[0].tensor()};
+    return call1(op, arg);
+  }
   V a = number(in[0]);
   if (a.is_float()) return std::fabs(a.to_double());
   if (a.is_complex()) return std::abs(a.scalar().to_complex());
@@ -208,7 +215,12 @@ V is_finite(Args in) {
   need(in, 1, 1, "isfinite");
   return std::isfinite(real(in[0]));
 }
-V divmod(Args in) { return V::tuple({floordiv(in), remainder(in)}); }
+V divmod(Args in) {
+  need(in, 2, 2, "divmod");
+  if (!number(in[1]).is_float() && number(in[1]).sym().is_int() && number(in[1]).sym().as_int() == 0)
+    fail(ErrorKind::value, "ZeroDivisionError: integer division or modulo by zero");
+  return V::tuple({floordiv(in), remainder(in)});
+}
 
 // ---- comparisons ----
 
@@ -319,7 +331,82 @@ V device_of_text(Args in) {
   return *d;
 }
 
+V factorial(Args in) {
+  need(in, 1, 1, "factorial");
+  int64_t n = integer(in[0]).guard_int(Loc{}), r = 1;
+  if (n < 0) fail(ErrorKind::value, "factorial() not defined for negative values");
+  for (int64_t k = 2; k <= n; ++k)
+    if (__builtin_mul_overflow(r, k, &r)) fail(ErrorKind::value, "integer overflow");
+  return checked(false, r);
+}
+V copysign(Args in) {
+  need(in, 2, 2, "copysign");
+  return std::copysign(real(in[0]), real(in[1]));
+}
+V math_remainder(Args in) {
+  need(in, 2, 2, "remainder");
+  return std::remainder(real(in[0]), real(in[1]));
+}
+double degrees(double x) { return x * 180.0 / M_PI; }
+double radians(double x) { return x * M_PI / 180.0; }
+V modf(Args in) {
+  need(in, 1, 1, "modf");
+  double whole_part, fraction = std::modf(real(in[0]), &whole_part);
+  return V::tuple({fraction, whole_part});
+}
+V frexp(Args in) {
+  need(in, 1, 1, "frexp");
+  int exponent;
+  double mantissa = std::frexp(real(in[0]), &exponent);
+  return V::tuple({mantissa, static_cast<int64_t>(exponent)});
+}
+V ldexp(Args in) {
+  need(in, 2, 2, "ldexp");
+  int64_t e = std::clamp<int64_t>(integer(in[1]).guard_int(Loc{}), -100000, 100000);
+  return std::ldexp(real(in[0]), static_cast<int>(e));
+}
+V angle(Args in) {
+  need(in, 1, 1, "angle");
+  return std::arg(number(in[0]).scalar().to_complex());
+}
+V polar(Args in) {
+  need(in, 2, 2, "polar");
+  return std::polar(real(in[0]), real(in[1]));
+}
+// A function of math that complex numbers have too.
+template <double (*F)(double), std::complex<double> (*C)(const std::complex<double>&)>
+V math_or_complex(Args in) {
+  need(in, 1, 1, "a function of math");
+  V a = number(in[0]);
+  return a.is_complex() ? V(C(a.scalar().to_complex())) : V(F(a.to_double()));
+}
+V hash_of(Args in) {
+  need(in, 1, 1, "hash");
+  return static_cast<int64_t>(std::hash<std::string>()(in[0].str()) >> 2);
+}
+V identity_of(Args in) {
+  need(in, 1, 1, "id");
+  if (in[0].is_none()) return int64_t{0};
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(in[0].box()) >> 2);
+}
+
 constexpr BuiltinEntry table[] = {
+    {"factorial", factorial},
+    {"copysign", copysign},
+    {"mathremainder", math_remainder},
+    {"degrees", math<degrees>},
+    {"radians", math<radians>},
+    {"erfc", math<std::erfc>},
+    {"asinh", math<std::asinh>},
+    {"acosh", math<std::acosh>},
+    {"atanh", math<std::atanh>},
+    {"modf", modf},
+    {"frexp", frexp},
+    {"ldexp", ldexp},
+    {"angle", angle},
+    {"polar", polar},
+    {"hash", hash_of},
+    {"id", identity_of},
     {"add", add},
     {"sub", sub},
     {"mul", mul},
@@ -345,22 +432,22 @@ constexpr BuiltinEntry table[] = {
     {"bitwise_and", bit_and},
     {"bitwise_or", bit_or},
     {"bitwise_xor", bit_xor},
-    {"sqrt", math<std::sqrt>},
-    {"exp", math<std::exp>},
+    {"sqrt", math_or_complex<std::sqrt, std::sqrt<double>>},
+    {"exp", math_or_complex<std::exp, std::exp<double>>},
     {"expm1", math<std::expm1>},
     {"log", logarithm},
-    {"log10", math<std::log10>},
+    {"log10", math_or_complex<std::log10, std::log10<double>>},
     {"log1p", math<std::log1p>},
     {"log2", math<std::log2>},
-    {"sin", math<std::sin>},
-    {"cos", math<std::cos>},
-    {"tan", math<std::tan>},
+    {"sin", math_or_complex<std::sin, std::sin<double>>},
+    {"cos", math_or_complex<std::cos, std::cos<double>>},
+    {"tan", math_or_complex<std::tan, std::tan<double>>},
     {"asin", math<std::asin>},
     {"acos", math<std::acos>},
     {"atan", math<std::atan>},
-    {"sinh", math<std::sinh>},
-    {"cosh", math<std::cosh>},
-    {"tanh", math<std::tanh>},
+    {"sinh", math_or_complex<std::sinh, std::sinh<double>>},
+    {"cosh", math_or_complex<std::cosh, std::cosh<double>>},
+    {"tanh", math_or_complex<std::tanh, std::tanh<double>>},
     {"atan2", atan2},
     {"fabs", math<std::fabs>},
     {"erf", math<std::erf>},
@@ -425,6 +512,21 @@ V builtin::add(Args in) {
         return checked(o, r);
       },
       [](double x, double y) -> V { return x + y; }, [](auto x, auto y) -> V { return x + y; });
+}
+
+V builtin::real_power(Args in) {
+  V r = power(in);
+  return r.is_int() && !r.sym().is_symbolic() ? V(r.to_double()) : r;
+}
+V builtin::real_quotient(Args in) {
+  need(in, 2, 3, "div");
+  V a = number(in[0]), b = number(in[1]);
+  if (any_complex(a, b)) return a.scalar().to_complex() / b.scalar().to_complex();
+  return a.to_double() / b.to_double();
+}
+V builtin::real_round(Args in) {
+  V r = round_half_even(in);
+  return r.is_int() && !r.sym().is_symbolic() ? V(r.to_double()) : r;
 }
 
 Span<const BuiltinEntry> number_builtins() { return table; }

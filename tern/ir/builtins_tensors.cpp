@@ -85,7 +85,86 @@ V make_tensor_of(Args in) {
 V grad_enabled(Args) { return thread_state.grad_enabled; }
 V never(Args) { return false; }
 
+// tolist(): nested lists of numbers.
+V to_nested_list(Args in) {
+  const Tensor t = tensor_in(in, "tolist").contiguous(MemoryFormat::contiguous, Loc{});
+  if (t.numel().guard_int(Loc{}) > (int64_t{1} << 26))
+    fail(ErrorKind::value, "tolist: the tensor is too large for a list");
+  const Type* element = t.is_floating_point() ? Type::floating()
+                        : t.dtype() == kBool  ? Type::boolean()
+                        : t.is_complex()      ? Type::complex()
+                                              : Type::integer();
+  int64_t at = 0;
+  auto level = [&](auto& self, int64_t dim) -> V {
+    if (dim == t.dim()) {
+      Dims none;
+      return t.as_view(none, none, t.offset() + SymInt(at++)).item(Loc{});
+    }
+    std::vector<V> items;
+    for (int64_t k = 0, n = t.size(dim, Loc{}).guard_int(Loc{}); k < n; ++k)
+      items.push_back(self(self, dim + 1));
+    const Type* inner = element;
+    for (int64_t k = dim + 1; k < t.dim(); ++k) inner = Type::list(inner);
+    return V::list(std::move(items), inner);
+  };
+  return level(level, 0);
+}
+V data_of(Args in) {
+  static const Op& detach = get_op("aten::detach");
+  Arg a[] = {tensor_in(in, "data")};
+  return call1(detach, a);
+}
+V bytes_of(Args in) {
+  const Tensor& t = tensor_in(in, "nbytes");
+  return t.numel() * SymInt(t.element_size());
+}
+V no_name(Args) { return {}; }
+V set_grad_enabled(Args in) {
+  need(in, 1, 1, "set_grad_enabled");
+  thread_state.grad_enabled = truth(in[0]);
+  return {};
+}
+V no_device_index(Args) { return int64_t{-1}; }
+// The size two shapes broadcast to.
+V infer_size(Args in) {
+  need(in, 2, 2, "_infer_size");
+  const auto &a = in[0].items(), &b = in[1].items();
+  size_t n = std::max(a.size(), b.size());
+  std::vector<V> out(n);
+  for (size_t k = 0; k < n; ++k) {
+    int64_t x = k < a.size() ? a[a.size() - 1 - k].to_int() : 1,
+            y = k < b.size() ? b[b.size() - 1 - k].to_int() : 1;
+    if (x != y && x != 1 && y != 1)
+      failf(ErrorKind::value,
+            "The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", x,
+            y, n - 1 - k);
+    out[n - 1 - k] = x == 1 ? y : x;
+  }
+  return V::list(std::move(out), Type::integer());
+}
+V broadcast_shapes(Args in) {
+  need(in, 1, 1, "broadcast_shapes");
+  V shape = V::list({}, Type::integer());
+  for (const V& s : in[0].items()) {
+    V two[] = {shape, s};
+    shape = infer_size(two);
+  }
+  return shape;
+}
+
 constexpr BuiltinEntry table[] = {
+    {"tolist", to_nested_list},
+    {"data", data_of},
+    {"nbytes", bytes_of},
+    {"name", no_name},
+    {"grad", no_name},
+    {"get_device", no_device_index},
+    {"set_grad_enabled", set_grad_enabled, true},
+    {"_infer_size", infer_size},
+    {"broadcast_shapes", broadcast_shapes},
+    {"_get_tracing_state", never},
+    {"has_torch_function", never},
+    {"is_sparse_csr", never},
     {"sym_size", size_of},
     {"sym_stride", stride_of},
     {"sym_numel", numel_of},

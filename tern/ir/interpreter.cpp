@@ -1,5 +1,7 @@
 #include "tern/ir/interpreter.h"
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/ir/program.h"
 #include "tern/sym/shape_env.h"
@@ -243,7 +245,7 @@ struct Runner {
       case Act::unpack: {
         tern::Value v = input(i, 0);
         if (v.items().size() != i.num_out)
-          failf("expected {} elements in a {} but found {}", i.num_out, v.is_list() ? "list" : "tuple",
+          failf("Expected {} elements in a {} but found {}", i.num_out, v.is_list() ? "list" : "tuple",
                 v.items().size());
         give_all(i, v.items());
         break;
@@ -332,6 +334,21 @@ struct Runner {
       case Act::uninitialized:
         give(i, tern::Value());
         break;
+      case Act::sort: {
+        tern::Value list = input(i, 0);
+        std::vector<tern::Value> items = list.items();
+        bool backwards = i.num_inputs > 1 && truth(input(i, 1));
+        std::stable_sort(items.begin(), items.end(), [&](const tern::Value& a, const tern::Value& b) {
+          const tern::Value& self = backwards ? b : a;
+          const tern::Value other[] = {backwards ? a : b};
+          return truth(host().call_method(self, "__lt__", other));
+        });
+        if (i.num_out)
+          give(i, tern::Value::list(std::move(items), list.element_type()));
+        else
+          list.items() = std::move(items);
+        break;
+      }
     }
   }
 

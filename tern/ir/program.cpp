@@ -180,6 +180,12 @@ void Program::Code::choose_act(const Node& n, Instruction& i) {
   }
   i.builtin = find_builtin(n.kind());
   bool ops = !overloads(base_name(n.kind())).empty();
+  if ((n.is("aten::sort") || n.is("aten::sorted")) && n.inputs()[0].is_value() &&
+      n.inputs()[0].value().type()->is(TypeKind::list) &&
+      n.inputs()[0].value().type()->element()->is(TypeKind::class_)) {
+    i.act = Act::sort;
+    return;
+  }
   if (!i.builtin && !ops) {
     if (n.is_return()) return;
     if (!unknown_when_reached) refuse(n);

@@ -40,6 +40,7 @@ enum class Act : uint8_t {
   is_instance,
   identity,
   uninitialized,
+  sort,  // of objects: they compare themselves
   missing,
 };
 

@@ -246,6 +246,7 @@ class Needed {
     if (!c) failf("save: the class {} is not known", name.view());
     classes.push_back(c);
     for (const script::Attribute& a : c->attributes) type(a.type);
+    if (c->kind == script::ClassKind::interface) return;
     for (size_t i = 0; i < c->methods.size(); ++i) function(*c->methods[i]);
   }
   void function(script::Function& f) {
@@ -259,6 +260,9 @@ class Needed {
   void block(const ir::Block& b) {
     for (const ir::Node& n : b) {
       for (ir::Value* v : n.outputs()) type(v->type());
+      for (const ir::Operand& o : n.inputs())
+        if (o.is_constant())
+          if (ir::EnumMember* m = ir::EnumMember::of(o.constant())) class_named(m->type);
       if (n.is("prim::CallFunction")) {
         Symbol name(n.attribute("name")->string());
         if (names_.insert(name.str()).second) {

@@ -69,9 +69,10 @@ enum class StmtKind : uint8_t {
   pass,
   del_,
   global,
-  assert_,  // value, message
-  raise,    // value
-  with,     // targets: contexts; names in `names`
+  assert_,   // value, message
+  raise,     // value
+  with,      // targets: context, name or null, context, ...
+  with_end,  // made by the compiler
 };
 
 struct Stmt;

@@ -5,12 +5,6 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
-namespace {
-
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
-}  // namespace
-
 Compiler::Args Compiler::arguments(const Expr& call, size_t skip) {
   Args args;
   for (size_t i = 1 + skip; i < call.items.size(); ++i) {
@@ -21,7 +15,7 @@ Compiler::Args Compiler::arguments(const Expr& call, size_t skip) {
       Sugar over;
       over.self = value(*a.items[0]);
       auto items = static_items(iterable(std::move(over), a.at), a.at);
-      if (!items) error(a.at, "only a tuple can be spread over arguments: the length of a list is not known");
+      if (!items) error(a.at, "cannot statically infer the expected size of a list in this context");
       for (Sugar& s : *items) args.positional.push_back(as_value(std::move(s), a.at));
     } else {
       args.positional.push_back(value(a));
@@ -39,18 +33,33 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         s.self = simple("prim::CreateObject", {}, callee.owner->type());
         return s;
       }
+      if (callee.text.starts_with("cast:")) {
+        Args args = arguments(e);
+        args.positional = {callee.self, constant(static_cast<int64_t>(std::stoi(callee.text.substr(5))))};
+        s.self = call_builtin("aten::to", std::move(args), e.at);
+        return s;
+      }
+      if (callee.text == "cpu" && callee.has_self) {
+        Args args;
+        args.positional = {callee.self, constant(Device())};
+        s.self = call_builtin("aten::to", std::move(args), e.at);
+        return s;
+      }
+      if (callee.text == "wait" && callee.has_self) {
+        s.self = simple("aten::wait", {operand(callee.self)}, callee.self.type->element());
+        return s;
+      }
       if (callee.text == "tolist") {
-        const Type* type = hint ? hint : Type::list(Type::floating());
-        s.self = simple("prim::tolist", {operand(callee.self)}, type);
+        if (!hint) {
+          if (strict_) error(e.at, "Expected type hint for result of tolist()");
+          hint = Type::list(Type::floating());
+        }
+        s.self = simple("prim::tolist", {operand(callee.self)}, hint);
         return s;
       }
       return special(callee.text, e, hint);
     }
     case Sugar::builtin: {
-      if (callee.text == "jit::is_scripting") {
-        s.self = constant(true);
-        return s;
-      }
       // Their first argument is a type, or they are structural: written by PyTorch with a name of their own.
       if (callee.text == "prim::unchecked_cast" || callee.text == "prim::annotate")
         return special(callee.text.substr(6), e, hint);
@@ -60,7 +69,7 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
       return s;
     }
     case Sugar::function:
-      s.self = call_function(*callee.callee, std::nullopt, arguments(e), e.at);
+      s.self = call_overloaded(*callee.callee, arguments(e), e.at);
       return s;
     case Sugar::method:
       s.self = call_function(*callee.callee, callee.self, arguments(e), e.at);
@@ -68,17 +77,24 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
     case Sugar::class_:
       s.self = construct(*callee.owner, arguments(e), e.at);
       return s;
-    case Sugar::value:
-      if (callee.self.type->is(TypeKind::class_) || callee.self.type->is(TypeKind::interface)) {
-        ClassType* c = unit_.find_class(callee.self.type->name());
+    case Sugar::value: {
+      const Type* t = callee.self.type;
+      if (callee.text == "is_scripting") {
+        s.self = callee.self;
+        return s;
+      }
+      if (t->is(TypeKind::class_) || t->is(TypeKind::interface)) {
+        ClassType* c = unit_.find_class(t->name());
         Function* f = c ? c->method(c->is_module() ? "forward" : "__call__") : nullptr;
+        if (!f && c) f = c->method("forward");
         if (!f)
-          error(e.at, fmt::format("{} has no {} to call", callee.self.type->name().view(),
+          error(e.at, fmt::format("'{}' object has no attribute or method '{}'.", ir_text(t),
                                   c && c->is_module() ? "forward" : "__call__"));
         s.self = call_function(*f, callee.self, arguments(e), e.at);
         return s;
       }
-      error(e.at, fmt::format("a value of type {} cannot be called", say(callee.self.type)));
+      error(e.at, fmt::format("cannot call a value of type '{}'", ir_text(callee.self.type)));
+    }
     case Sugar::type:
       if (callee.type_value && callee.type_value->is(TypeKind::list) && e.items.size() == 1) {
         s.self = simple("prim::ListConstruct", {}, callee.type_value);
@@ -88,58 +104,127 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         s.self = simple("prim::DictConstruct", {}, callee.type_value);
         return s;
       }
-      error(e.at, fmt::format("the type {} cannot be called", say(callee.type_value)));
+      error(e.at, fmt::format("the type {} cannot be called", ir_text(callee.type_value)));
     case Sugar::space:
-      error(e.at, fmt::format("'{}' is not defined", callee.text));
+      error(e.at, fmt::format("module '{}' cannot be called", callee.text));
     default:
       error(e.at, "this cannot be called");
   }
 }
 
+// A function with @torch.jit._overload declarations: the first whose arguments fit.
+Val Compiler::call_overloaded(Function& f, Args args, uint32_t at) {
+  // max_pool2d(..., return_indices=True) is another function: it gives two tensors.
+  for (size_t i = 0; i < args.keywords.size(); ++i) {
+    const Val& v = args.keywords[i].second;
+    if (args.keywords[i].first.view() != "return_indices" || !v.is_constant() || !v.in.constant().is_bool())
+      continue;
+    Function* other = unit_.find_function(Symbol(f.qualified().str() + "_with_indices"));
+    if (!other || !v.in.constant().to_bool()) break;
+    args.keywords.erase(args.keywords.begin() + static_cast<ptrdiff_t>(i));
+    return call_function(*other, std::nullopt, std::move(args), at);
+  }
+  if (f.overloads.empty()) return call_function(f, std::nullopt, std::move(args), at);
+  std::string why;
+  for (Function* candidate : f.overloads) {
+    unit_.declare(*candidate);
+    std::string reason;
+    ir::Node& before = *graph_->insert_point().prev();
+    if (bind_call(*candidate, false, args, &reason))
+      return call_function(*candidate, std::nullopt, std::move(args), at);
+    while (graph_->insert_point().prev() != &before) graph_->erase(*graph_->insert_point().prev());
+    why += "\n" + schema_text(*candidate) + ":\n" + reason + "\n";
+  }
+  error(at, "Arguments for call are not valid.\nThe following variants are available:\n" + why +
+                "\nThe original call is:");
+}
+
 // ---- functions, methods, classes ----
 
-Val Compiler::call_function(Function& f, std::optional<Val> self, Args args, uint32_t at) {
-  unit_.declare(f);
-  if (!f.returns()) unit_.compile(f);
+// Arguments in their places and of their types, self left out; nullopt with the reason.
+std::optional<std::vector<ir::In>> Compiler::bind_call(Function& f, bool has_self, const Args& args,
+                                                       std::string* why) {
   const std::vector<Argument>& wanted = f.args();
-  std::vector<In> inputs;
-  size_t first = 0;
-  if (f.owner() && self) {
-    inputs.push_back(operand(*self));
-    first = 1;
-  } else if (f.owner() && !self) {
-    // Class.method(self, ...): the object is the first argument.
-    if (args.positional.empty()) error(at, fmt::format("{} needs an object", f.qualified().view()));
-    self = args.positional[0];
-    args.positional.erase(args.positional.begin());
-    inputs.push_back(operand(*self));
-    first = 1;
-  }
+  size_t first = has_self ? 1 : 0, positions = 0;
+  for (size_t i = first; i < wanted.size(); ++i) positions += !wanted[i].keyword_only;
+  auto refuse = [&](std::string text) {
+    *why = std::move(text);
+    return std::nullopt;
+  };
   std::vector<const Val*> slots(wanted.size(), nullptr);
-  if (args.positional.size() + first > wanted.size())
-    error(at, fmt::format("{} takes {} arguments but {} were given: {}", f.qualified().view(),
-                          wanted.size() - first, args.positional.size(), f.signature()));
+  if (args.positional.size() > positions)
+    return refuse(fmt::format("Expected at most {} arguments but found {} positional arguments.",
+                              positions + first, args.positional.size() + first));
   for (size_t i = 0; i < args.positional.size(); ++i) slots[first + i] = &args.positional[i];
   for (auto& [k, v] : args.keywords) {
     size_t found = wanted.size();
     for (size_t i = first; i < wanted.size(); ++i)
       if (wanted[i].name == k) found = i;
-    if (found == wanted.size())
-      error(at, fmt::format("{} has no argument '{}': {}", f.qualified().view(), k.view(), f.signature()));
-    if (slots[found]) error(at, fmt::format("argument '{}' is given twice", k.view()));
+    if (found == wanted.size()) return refuse(fmt::format("Unknown keyword argument '{}'.", k.view()));
+    if (slots[found]) return refuse(fmt::format("Argument '{}' is given twice.", k.view()));
     slots[found] = &v;
   }
+  std::vector<In> inputs;
   for (size_t i = first; i < wanted.size(); ++i) {
     if (!slots[i]) {
       if (!wanted[i].default_value)
-        error(at, fmt::format("argument '{}' is missing: {}", wanted[i].name.view(), f.signature()));
+        return refuse(fmt::format("Argument {} not provided.", wanted[i].name.view()));
       inputs.push_back(In(*wanted[i].default_value));
       continue;
     }
-    Val v = to_type(*slots[i], wanted[i].type, at,
-                    fmt::format("argument '{}' of {}", wanted[i].name.view(), f.qualified().view()));
-    inputs.push_back(materialise(std::move(v), wanted[i].type).in);
+    Val repeated;
+    if (wanted[i].fixed_size && slots[i]->kind == Val::plain && slots[i]->type->is(TypeKind::int_)) {
+      repeated.kind = Val::list;
+      repeated.type = wanted[i].type;
+      repeated.items.assign(static_cast<size_t>(wanted[i].fixed_size), *slots[i]);
+      slots[i] = &repeated;
+    }
+    std::optional<Val> v = try_type(*slots[i], wanted[i].type);
+    if (!v)
+      return refuse(
+          fmt::format("Expected a value of type '{}' for argument '{}' but instead found type '{}'.",
+                      wanted[i].inferred ? "Tensor (inferred)" : ir_text(wanted[i].type),
+                      wanted[i].name.view(), say(*slots[i])));
+    inputs.push_back(materialise(std::move(*v), wanted[i].type).in);
   }
+  return inputs;
+}
+
+// "g(int a, int b=2) -> int"
+std::string Compiler::schema_text(const Function& f) {
+  std::string text = f.owner() ? f.qualified().str() : std::string(f.name());
+  text += "(";
+  for (size_t i = 0; i < f.args().size(); ++i) {
+    const Argument& a = f.args()[i];
+    text += (i ? ", " : "") + a.type->str(ir::TypeStyle::torch) + " " + a.name.str();
+    if (a.default_value) text += "=" + a.default_value->str();
+  }
+  return text + ") -> " + (f.returns() ? f.returns()->str(ir::TypeStyle::torch) : "?");
+}
+
+Val Compiler::call_function(Function& f, std::optional<Val> self, Args args, uint32_t at) {
+  if (f.ignored) return call_ignored(f, std::move(args), at);
+  unit_.declare(f);
+  if (f.compiling() && strict_)
+    error(at,
+          fmt::format("function '{}' is called recursively. Recursive calls are not supported", f.name()));
+  if (!f.returns() || (strict_ && !f.owner())) unit_.compile(f);
+  std::vector<In> inputs;
+  if (f.owner() && !f.is_static) {
+    if (!self) {
+      // Class.method(self, ...): the object is the first argument.
+      if (args.positional.empty()) error(at, fmt::format("{} needs an object", f.qualified().view()));
+      self = args.positional[0];
+      args.positional.erase(args.positional.begin());
+    }
+    inputs.push_back(operand(*self));
+  } else {
+    self.reset();
+  }
+  std::string why;
+  std::optional<std::vector<In>> rest = bind_call(f, self.has_value(), args, &why);
+  if (!rest) error(at, schema_text(f) + ":\n" + why);
+  inputs.insert(inputs.end(), rest->begin(), rest->end());
   at_ = at;
   const Type* returns = f.returns() ? f.returns() : Type::any();
   ir::Node& n = make(self ? "prim::CallMethod" : "prim::CallFunction", std::move(inputs), {returns});
@@ -147,30 +232,49 @@ Val Compiler::call_function(Function& f, std::optional<Val> self, Args args, uin
   return result(n);
 }
 
+// @torch.jit.ignore and @torch.jit.unused: Python that is not there; whoever comes to it is told so.
+Val Compiler::call_ignored(Function& f, Args args, uint32_t at) {
+  unit_.declare(f);
+  std::string why;
+  if (f.owner() && !args.positional.empty()) args.positional.erase(args.positional.begin());
+  at_ = at;
+  make("prim::RaiseException",
+       {In(std::string("This Python function is annotated to be ignored and cannot be run")), In()}, {});
+  const Type* returns = f.returns() ? f.returns() : Type::tensor();
+  return returns->is(TypeKind::none) ? constant(tern::Value()) : uninitialized(returns);
+}
+
 Val Compiler::construct(ClassType& type, Args args, uint32_t at) {
   if (type.kind == ClassKind::named_tuple) {
     Val v;
     v.kind = Val::tuple;
     v.type = type.type();
+    std::string schema = std::string(type.short_name()) + "(";
+    for (const Attribute& a : type.attributes)
+      schema += (schema.back() == '(' ? "" : ", ") + a.type->str(ir::TypeStyle::torch) + " " + a.name.str();
+    schema += ") -> ():\n";
     std::vector<std::optional<Val>> slots(type.attributes.size());
     if (args.positional.size() > slots.size())
-      error(at, fmt::format("{} has {} fields but {} values were given", type.name.view(), slots.size(),
-                            args.positional.size()));
+      error(at, schema + fmt::format("Expected at most {} arguments but found {} positional arguments.",
+                                     slots.size(), args.positional.size()));
     for (size_t i = 0; i < args.positional.size(); ++i) slots[i] = args.positional[i];
     for (auto& [k, x] : args.keywords) {
       size_t i = 0;
       while (i < slots.size() && type.attributes[i].name != k) ++i;
-      if (i == slots.size()) error(at, fmt::format("{} has no field '{}'", type.name.view(), k.view()));
+      if (i == slots.size()) error(at, schema + fmt::format("Unknown keyword argument '{}'.", k.view()));
       slots[i] = x;
     }
     std::vector<In> inputs;
     for (size_t i = 0; i < slots.size(); ++i) {
       const Attribute& a = type.attributes[i];
-      if (!slots[i] && a.role == Role::constant) slots[i] = constant(a.value);
-      if (!slots[i])
-        error(at, fmt::format("the field '{}' of {} is missing", a.name.view(), type.name.view()));
-      inputs.push_back(
-          materialise(to_type(*slots[i], a.type, at, fmt::format("field '{}'", a.name.view())), a.type).in);
+      if (!slots[i] && a.role == Role::constant) slots[i] = typed(In(a.value), a.type);
+      if (!slots[i]) error(at, schema + fmt::format("Argument {} not provided.", a.name.view()));
+      std::optional<Val> v = try_type(*slots[i], a.type);
+      if (!v)
+        error(at, schema + fmt::format(
+                               "Expected a value of type '{}' for argument '{}' but instead found type '{}'.",
+                               ir_text(a.type), a.name.view(), say(*slots[i])));
+      inputs.push_back(materialise(std::move(*v), a.type).in);
     }
     at_ = at;
     return simple("prim::TupleConstruct", std::move(inputs), type.type());

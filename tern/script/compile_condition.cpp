@@ -5,20 +5,14 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
-namespace {
-
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
-}  // namespace
-
 Val Compiler::to_bool(Val v, uint32_t at) {
   if (v.type->is(TypeKind::bool_)) return v;
   if (v.type->is_tensor() || v.type->is(TypeKind::int_) || v.type->is(TypeKind::float_) ||
-      v.type->is(TypeKind::number) || v.type->is(TypeKind::any)) {
+      v.type->is(TypeKind::number) || (v.type->is(TypeKind::any) && !strict_)) {
     at_ = at;
     return simple("aten::Bool", {operand(v)}, Type::boolean());
   }
-  if (v.type->is(TypeKind::class_)) {
+  if (v.type->is(TypeKind::class_) || v.type->is(TypeKind::interface)) {
     ClassType* c = unit_.find_class(v.type->name());
     for (const char* m : {"__bool__", "__len__"})
       if (Function* f = c ? c->method(m) : nullptr) {
@@ -26,10 +20,13 @@ Val Compiler::to_bool(Val v, uint32_t at) {
         return r.type->is(TypeKind::bool_) ? r : simple("aten::Bool", {operand(r)}, Type::boolean());
       }
   }
-  error(at,
-        fmt::format(
-            "a condition must be a bool but this is {}; compare it, or write len(...) > 0 or 'is not None'",
-            say(v.type)));
+  // What has a length is true when it is not empty.
+  if (v.type->is(TypeKind::list) || v.type->is(TypeKind::string) || v.type->is(TypeKind::dict)) {
+    at_ = at;
+    Val n = simple("aten::len", {operand(v)}, Type::integer());
+    return simple("aten::Bool", {operand(n)}, Type::boolean());
+  }
+  error(at, fmt::format("Could not cast value of type {} to bool", say(v)));
 }
 
 Condition Compiler::condition(const Expr& e) {
@@ -50,165 +47,178 @@ Condition Compiler::condition(const Expr& e) {
     }
     return c;
   }
-  if (e.kind == ExprKind::binary && (e.text == "and" || e.text == "or")) {
-    bool is_and = e.text == "and";
-    Condition a = condition(*e.items[0]);
-    if (a.known) {
-      if (*a.known != is_and) return a;
-      for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
-      Condition b = condition(*e.items[1]);
-      auto& into = is_and ? b.when_true : b.when_false;
-      auto& from = is_and ? a.when_true : a.when_false;
-      into.insert(into.begin(), from.begin(), from.end());
-      return b;
-    }
-    at_ = e.at;
-    ir::Node& node = make("prim::If", {operand(a.value)}, {Type::boolean()});
-    ir::Block& then = node.add_block();
-    ir::Block& otherwise = node.add_block();
-    ir::Block& second = is_and ? then : otherwise;
-    (is_and ? otherwise : then).add_return(In(!is_and));
-    Frame f;
-    f.parent = frame_;
-    f.block = &second;
-    ir::Node& saved = graph_->insert_point();
-    graph_->insert_at_end(second);
-    frame_ = &f;
-    for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
-    Condition b = condition(*e.items[1]);
-    In last = operand(b.value);
-    frame_ = f.parent;
-    graph_->insert_at(saved);
-    second.add_return(last);
-    c.value = typed(node.output(), Type::boolean());
-    auto join = [](std::vector<Refinement> x, const std::vector<Refinement>& y) {
-      x.insert(x.end(), y.begin(), y.end());
-      return x;
-    };
-    if (is_and)
-      c.when_true = join(a.when_true, b.when_true);
-    else
-      c.when_false = join(a.when_false, b.when_false);
-    return c;
-  }
-  // torch.__is__(x, None) in saved code says the same as `x is None`.
-  const Expr *left = nullptr, *right = nullptr;
-  bool negated = false;
-  if (e.kind == ExprKind::binary && (e.text == "is" || e.text == "is not")) {
-    left = e.items[0].get(), right = e.items[1].get();
-    negated = e.text == "is not";
-  } else if (e.kind == ExprKind::call && e.items.size() == 3 && e.items[0]->kind == ExprKind::attribute &&
-             (e.items[0]->text == "__is__" || e.items[0]->text == "__isnot__")) {
-    left = e.items[1].get(), right = e.items[2].get();
-    negated = e.items[0]->text == "__isnot__";
-  }
-  if (left) {
-    if (left->kind == ExprKind::constant && left->value.is_none()) std::swap(left, right);
-    Val a = value(*left), b = value(*right);
-    if (b.is_none()) {
-      const Type* t = a.type;
-      bool maybe = t->is(TypeKind::optional) || t->is(TypeKind::any);
-      if (t->is(TypeKind::union_))
-        for (const Type* u : t->elements()) maybe = maybe || u->is(TypeKind::none);
-      if (!maybe) {
-        c.known = t->is(TypeKind::none) != negated;
-        c.value = constant(*c.known);
-        return c;
+  if (e.kind == ExprKind::binary && (e.text == "and" || e.text == "or")) return both_conditions(e);
+  if (e.kind == ExprKind::binary && (e.text == "is" || e.text == "is not"))
+    return identity(*e.items[0], *e.items[1], e.text == "is not", e.at);
+  if (e.kind == ExprKind::call && e.items.size() == 3) {
+    const Expr& callee = *e.items[0];
+    // torch.__is__(x, None) in saved code says the same as `x is None`.
+    if (callee.kind == ExprKind::attribute && (callee.text == "__is__" || callee.text == "__isnot__"))
+      return identity(*e.items[1], *e.items[2], callee.text == "__isnot__", e.at);
+    bool named = callee.kind == ExprKind::name, of_jit = callee.kind == ExprKind::attribute &&
+                                                         callee.items[0]->kind == ExprKind::attribute &&
+                                                         callee.items[0]->text == "jit";
+    if ((named || of_jit) && callee.text == "isinstance") return instance(e);
+    if (named && callee.text == "hasattr") {
+      Val v = value(*e.items[1]);
+      Val n = value(*e.items[2]);
+      if (!n.is_constant() || !n.in.constant().is_string())
+        error(e.at, "hasattr's second argument must be a string literal");
+      bool has = false;
+      if (ClassType* cls = class_of(v)) {
+        Symbol wanted(n.in.constant().string());
+        if (cls->kind == ClassKind::plain)
+          if (Function* init = cls->method("__init__")) unit_.compile(*init);
+        has = cls->find(wanted) || cls->method(wanted) || cls->getter(wanted);
       }
-      if (left->kind == ExprKind::name && t->is(TypeKind::optional)) {
-        (negated ? c.when_true : c.when_false).push_back({left->text, t->element()});
-      }
-    }
-    at_ = e.at;
-    c.value = simple(negated ? "aten::__isnot__" : "aten::__is__", {operand(a), operand(b)}, Type::boolean());
-    return c;
-  }
-  if (e.kind == ExprKind::call && e.items[0]->kind == ExprKind::name && e.items[0]->text == "isinstance" &&
-      e.items.size() == 3) {
-    Val v = materialise(value(*e.items[1]));
-    std::vector<const Type*> types;
-    std::vector<const Expr*> parts;
-    if (e.items[2]->kind == ExprKind::tuple)
-      for (const ExprPtr& p : e.items[2]->items) parts.push_back(p.get());
-    else
-      parts.push_back(e.items[2].get());
-    bool any_list = false, any_tuple = false, any_dict = false;
-    for (const Expr* p : parts) {
-      if (p->kind == ExprKind::name && (p->text == "list" || p->text == "List"))
-        any_list = true;
-      else if (p->kind == ExprKind::name && (p->text == "tuple" || p->text == "Tuple"))
-        any_tuple = true;
-      else if (p->kind == ExprKind::name && (p->text == "dict" || p->text == "Dict"))
-        any_dict = true;
-      else
-        types.push_back(type_expr(*p));
-    }
-    auto is = [&](const Type* t) {
-      if (any_list && t->is(TypeKind::list)) return true;
-      if (any_tuple && t->is(TypeKind::tuple)) return true;
-      if (any_dict && t->is(TypeKind::dict)) return true;
-      for (const Type* w : types)
-        if (!t->is(TypeKind::any) && (plain(t) == w || (w->is_tensor() && t->is_tensor()))) return true;
-      return false;
-    };
-    const Type* t = v.type;
-    std::vector<const Type*> possible;
-    if (t->is(TypeKind::optional))
-      possible = {t->element(), Type::none()};
-    else if (t->is(TypeKind::union_))
-      possible = t->elements().vec();
-    else
-      possible = {t};
-    std::vector<const Type*> yes, no;
-    for (const Type* p : possible) (is(p) ? yes : no).push_back(p);
-    if (!t->is(TypeKind::any) && (yes.empty() || no.empty())) {
-      c.known = no.empty();
-      c.value = constant(*c.known);
+      for (Symbol f : v.type->fields()) has = has || f.view() == n.in.constant().string();
+      c.known = has;
+      c.value = constant(has);
       return c;
     }
-    at_ = e.at;
-    ir::Node& n = make("prim::isinstance", {v.in}, {Type::boolean()});
-    std::vector<tern::Value> names;
-    if (t->is(TypeKind::any))
-      for (const Type* w : types) names.push_back(tern::Value(w->str()));
-    else
-      for (const Type* w : yes) names.push_back(tern::Value(w->str()));
-    n.set_attribute("types", tern::Value::list(std::move(names)));
-    c.value = typed(n.output(), Type::boolean());
-    if (e.items[1]->kind == ExprKind::name) {
-      auto one = [](const std::vector<const Type*>& all) {
-        return all.size() == 1 ? all[0] : Type::union_of(all);
-      };
-      if (t->is(TypeKind::any)) {
-        if (types.size() == 1) c.when_true.push_back({e.items[1]->text, types[0]});
-      } else {
-        c.when_true.push_back({e.items[1]->text, one(yes)});
-        c.when_false.push_back({e.items[1]->text, one(no)});
-      }
-    }
-    return c;
-  }
-  if (e.kind == ExprKind::call && e.items[0]->kind == ExprKind::name && e.items[0]->text == "hasattr" &&
-      e.items.size() == 3) {
-    Val v = value(*e.items[1]);
-    Val n = value(*e.items[2]);
-    if (!n.is_constant() || !n.in.constant().is_string()) error(e.at, "hasattr takes a name in quotes");
-    bool has = false;
-    if (v.type->is(TypeKind::class_)) {
-      ClassType* cls = unit_.find_class(v.type->name());
-      Symbol wanted(n.in.constant().string());
-      has = cls && (cls->find(wanted) || cls->method(wanted));
-    }
-    for (Symbol f : v.type->fields()) has = has || f.view() == n.in.constant().string();
-    c.known = has;
-    c.value = constant(has);
-    return c;
   }
   Sugar s = sugar(e);
   if (s.kind == Sugar::value && s.self.is_constant() && s.self.type->is(TypeKind::bool_) &&
       e.kind == ExprKind::call)
     c.known = s.self.in.constant().to_bool();
   c.value = to_bool(as_value(std::move(s), e.at), e.at);
+  return c;
+}
+
+Condition Compiler::both_conditions(const Expr& e) {
+  bool is_and = e.text == "and";
+  Condition c, a = condition(*e.items[0]);
+  if (a.known) {
+    if (*a.known != is_and) return a;
+    for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
+    Condition b = condition(*e.items[1]);
+    auto& into = is_and ? b.when_true : b.when_false;
+    auto& from = is_and ? a.when_true : a.when_false;
+    into.insert(into.begin(), from.begin(), from.end());
+    return b;
+  }
+  at_ = e.at;
+  ir::Node& node = make("prim::If", {operand(a.value)}, {Type::boolean()});
+  ir::Block& then = node.add_block();
+  ir::Block& otherwise = node.add_block();
+  ir::Block& second = is_and ? then : otherwise;
+  (is_and ? otherwise : then).add_return(In(!is_and));
+  Frame f;
+  f.parent = frame_;
+  f.block = &second;
+  ir::Node& saved = graph_->insert_point();
+  graph_->insert_at_end(second);
+  frame_ = &f;
+  for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
+  Condition b = condition(*e.items[1]);
+  In last = operand(b.value);
+  frame_ = f.parent;
+  graph_->insert_at(saved);
+  second.add_return(last);
+  c.value = typed(node.output(), Type::boolean());
+  auto join = [](std::vector<Refinement> x, const std::vector<Refinement>& y) {
+    x.insert(x.end(), y.begin(), y.end());
+    return x;
+  };
+  if (is_and)
+    c.when_true = join(a.when_true, b.when_true);
+  else
+    c.when_false = join(a.when_false, b.when_false);
+  return c;
+}
+
+Condition Compiler::identity(const Expr& l, const Expr& r, bool negated, uint32_t at) {
+  Condition c;
+  const Expr *left = &l, *right = &r;
+  if (left->kind == ExprKind::constant && left->value.is_none()) std::swap(left, right);
+  Val a = value(*left), b = value(*right);
+  if (b.is_none()) {
+    const Type* t = a.type;
+    bool maybe = t->is(TypeKind::optional) || t->is(TypeKind::any);
+    if (t->is(TypeKind::union_))
+      for (const Type* u : t->elements()) maybe = maybe || u->is(TypeKind::none);
+    if (!maybe) {
+      c.known = t->is(TypeKind::none) != negated;
+      c.value = constant(*c.known);
+      return c;
+    }
+    if (left->kind == ExprKind::name && !t->is(TypeKind::any)) {
+      (negated ? c.when_true : c.when_false).push_back({left->text, without(t, Type::none())});
+      if (strict_) (negated ? c.when_false : c.when_true).push_back({left->text, Type::none()});
+    }
+  }
+  at_ = at;
+  c.value = simple(negated ? "aten::__isnot__" : "aten::__is__", {operand(a), operand(b)}, Type::boolean());
+  return c;
+}
+
+Condition Compiler::instance(const Expr& e) {
+  Condition c;
+  Val v = materialise(value(*e.items[1]));
+  std::vector<const Type*> types;
+  std::vector<const Expr*> parts;
+  if (e.items[2]->kind == ExprKind::tuple || e.items[2]->kind == ExprKind::list)
+    for (const ExprPtr& p : e.items[2]->items) parts.push_back(p.get());
+  else
+    parts.push_back(e.items[2].get());
+  bool any_list = false, any_tuple = false, any_dict = false;
+  for (const Expr* p : parts) {
+    if (p->kind == ExprKind::name && (p->text == "list" || p->text == "List"))
+      any_list = true;
+    else if (p->kind == ExprKind::name && (p->text == "tuple" || p->text == "Tuple"))
+      any_tuple = true;
+    else if (p->kind == ExprKind::name && (p->text == "dict" || p->text == "Dict"))
+      any_dict = true;
+    else
+      types.push_back(type_expr(*p));
+  }
+  auto is = [&](const Type* t) {
+    if (any_list && t->is(TypeKind::list)) return true;
+    if (any_tuple && t->is(TypeKind::tuple)) return true;
+    if (any_dict && t->is(TypeKind::dict)) return true;
+    for (const Type* w : types)
+      if (!t->is(TypeKind::any) &&
+          (plain(t) == w || (w->is_tensor() && t->is_tensor()) || (strict_ && subtype(t, w))))
+        return true;
+    return false;
+  };
+  const Type* t = v.type;
+  std::vector<const Type*> possible;
+  if (t->is(TypeKind::optional))
+    possible = {t->element(), Type::none()};
+  else if (t->is(TypeKind::union_))
+    possible = t->elements().vec();
+  else
+    possible = {t};
+  std::vector<const Type*> yes, no;
+  for (const Type* p : possible) (is(p) ? yes : no).push_back(p);
+  if (!t->is(TypeKind::any) && (yes.empty() || no.empty())) {
+    c.known = no.empty();
+    c.value = constant(*c.known);
+    return c;
+  }
+  at_ = e.at;
+  ir::Node& n = make("prim::isinstance", {v.in}, {Type::boolean()});
+  std::vector<tern::Value> names;
+  if (t->is(TypeKind::any)) {
+    if (any_list || any_tuple || any_dict)
+      error(e.at,
+            "isinstance of Any with a container needs its element types: List[int], Dict[str, int], ...");
+    for (const Type* w : types) names.push_back(tern::Value(w->str()));
+  } else {
+    for (const Type* w : yes) names.push_back(tern::Value(w->str()));
+  }
+  n.set_attribute("types", tern::Value::list(std::move(names)));
+  c.value = typed(n.output(), Type::boolean());
+  if (e.items[1]->kind == ExprKind::name) {
+    const std::string& name = e.items[1]->text;
+    if (t->is(TypeKind::any)) {
+      c.when_true.push_back({name, types.size() == 1 ? types[0] : make_union(types)});
+    } else {
+      c.when_true.push_back({name, make_union(yes)});
+      c.when_false.push_back({name, make_union(no)});
+    }
+  }
   return c;
 }
 
@@ -241,9 +251,10 @@ Val Compiler::ternary(const Expr& e, const Type* hint) {
     graph_->insert_at(saved);
   }
   const Type* type = unify(sides[0].type, sides[1].type);
+  if (!type && hint && subtype(sides[0].type, hint) && subtype(sides[1].type, hint)) type = hint;
   if (!type)
-    error(e.at, fmt::format("the two sides of 'if ... else' have types {} and {}", say(sides[0].type),
-                            say(sides[1].type)));
+    error(e.at, fmt::format("if-expression's true branch has type {} but false branch has type {}",
+                            say(sides[0]), say(sides[1])));
   for (int k = 0; k < 2; ++k) blocks[k]->add_return(sides[k].in);
   return typed(node.add_output(type), type);
 }

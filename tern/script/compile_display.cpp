@@ -5,59 +5,95 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
-namespace {
-
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
-}  // namespace
-
+// Elements of different types make a Union of them; an annotation has to say the type the elements have.
 Val Compiler::list_display(const Expr& e, const Type* hint) {
   Val v;
   v.kind = Val::list;
-  const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
-  const Type* element = wanted && wanted->is(TypeKind::list) ? wanted->element() : nullptr;
+  const Type* wanted = container_hint(hint, TypeKind::list);
+  const Type* element = wanted ? wanted->element() : nullptr;
+  std::vector<const Type*> types;
   const Type* common = nullptr;
   for (const ExprPtr& item : e.items) {
     if (item->kind == ExprKind::starred)
-      error(item->at, "starred elements in lists are not part of TorchScript: add the lists");
+      error(item->at, "starred elements in lists aren't supported: add the lists");
     Val x = value(*item, element);
-    if (element) x = to_type(std::move(x), element, item->at, "the element");
-    const Type* t = plain(x.type);
-    const Type* both = common ? unify(common, t) : t;
-    if (!both)
-      error(item->at,
-            fmt::format("the elements of a list must have one type: this one is {}, those before are {}",
-                        say(t), say(common)));
-    common = both;
+    types.push_back(plain(x.type));
+    const Type* both = !common ? plain(x.type) : unify(common, plain(x.type));
+    common = types.size() == 1 ? plain(x.type) : both ? both : make_union({common, plain(x.type)});
     v.items.push_back(std::move(x));
+  }
+  if (element) {
+    for (Val& x : v.items) {
+      std::optional<Val> fitting = convert(x, element, !strict_);
+      if (!fitting && !strict_) fitting = try_type(x, element);
+      if (!fitting)
+        error(e.at, fmt::format(
+                        "List type annotation `{}` did not match the types of the given list elements, which "
+                        "were unified to {}",
+                        ir_text(wanted), ir_text(common)));
+      x = *fitting;
+    }
   }
   v.type = Type::list(element ? element : common ? common : Type::tensor());
   return v;
 }
 
+// The part of a hint that says which container is meant.
+const ir::Type* Compiler::container_hint(const Type* hint, TypeKind kind) {
+  if (!hint) return nullptr;
+  if (hint->is(TypeKind::optional)) hint = hint->element();
+  if (hint->is(kind)) return hint;
+  const Type* found = nullptr;
+  if (hint->is(TypeKind::union_))
+    for (const Type* t : hint->elements())
+      if (t->is(kind)) {
+        if (found) return nullptr;
+        found = t;
+      }
+  return found;
+}
+
 Val Compiler::dict_display(const Expr& e, const Type* hint) {
-  const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
+  const Type* wanted = container_hint(hint, TypeKind::dict);
   const Type *key = nullptr, *item = nullptr;
-  bool fixed = wanted && wanted->is(TypeKind::dict);
-  if (fixed) key = wanted->element(0), item = wanted->element(1);
+  if (wanted) key = wanted->element(0), item = wanted->element(1);
   std::vector<In> inputs;
+  const Type *keys = nullptr, *items = nullptr;
   for (size_t i = 0; i < e.items.size(); i += 2) {
-    Val k = materialise(value(*e.items[i])), v = materialise(value(*e.items[i + 1], fixed ? item : nullptr));
-    if (fixed) {
-      k = materialise(to_type(k, key, e.items[i]->at, "the key"));
-      v = materialise(to_type(v, item, e.items[i + 1]->at, "the value"));
-    } else {
-      const Type* a = key ? unify(key, plain(k.type)) : plain(k.type);
-      const Type* b = item ? unify(item, plain(v.type)) : plain(v.type);
-      if (!a || !b) error(e.items[i]->at, "the keys and the values of a dict must have one type each");
-      key = a, item = b;
+    Val k = materialise(value(*e.items[i])), v = materialise(value(*e.items[i + 1], item), item);
+    auto add = [](const Type* so_far, const Type* t) {
+      if (!so_far) return t;
+      const Type* both = unify(so_far, t);
+      return both ? both : make_union({so_far, t});
+    };
+    const Type* all_keys = keys ? unify(keys, plain(k.type)) : plain(k.type);
+    if (!all_keys)
+      error(e.items[i]->at,
+            fmt::format("Dict keys must contain only a single type. Expected: {} but found {} instead",
+                        ir_text(keys), ir_text(k.type)));
+    keys = all_keys;
+    items = add(items, plain(v.type));
+    if (wanted) {
+      std::optional<Val> fitting_key = try_type(k, key), fitting = convert(v, item, !strict_);
+      if (!fitting_key || !fitting)
+        error(e.at,
+              fmt::format("Dict type annotation `{}` did not match the type of an actual {}, which was {}",
+                          ir_text(wanted), !fitting_key ? "key type" : "value type",
+                          !fitting_key ? ir_text(k.type) : ir_text(v.type)));
+      k = materialise(*fitting_key);
+      v = materialise(*fitting, item);
     }
     inputs.push_back(k.in);
     inputs.push_back(v.in);
   }
   at_ = e.at;
   return simple("prim::DictConstruct", std::move(inputs),
-                Type::dict(key ? key : Type::string(), item ? item : Type::tensor()));
+                Type::dict(key    ? key
+                           : keys ? keys
+                                  : Type::string(),
+                           item    ? item
+                           : items ? items
+                                   : Type::tensor()));
 }
 
 Val Compiler::comprehension(const Expr& e, const Type* hint) {
@@ -65,7 +101,8 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
   size_t first = is_dict ? 2 : 1;
   const Expr &target = *e.items[first], &over_expr = *e.items[first + 1];
   Sugar over = iterable(sugar(over_expr), over_expr.at);
-  const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
+  const Type* wanted = container_hint(hint, is_dict ? TypeKind::dict : TypeKind::list);
+  if (e.items.size() > first + 2 && strict_) error(e.at, "Comprehension ifs are not supported yet");
   if (std::optional<std::vector<Sugar>> items = static_items(over, over_expr.at);
       items && !is_dict && e.items.size() == first + 2) {
     Val v;
@@ -80,7 +117,7 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
       Val x = materialise(value(*e.items[0]));
       frame_ = f.parent;
       const Type* both = common ? unify(common, plain(x.type)) : plain(x.type);
-      if (!both) error(e.at, "the elements of a list must have one type");
+      if (!both) error(e.at, "the elements of a list comprehension must have one type");
       common = both;
       v.items.push_back(std::move(x));
     }

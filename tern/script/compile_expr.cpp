@@ -6,12 +6,6 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
-namespace {
-
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
-}  // namespace
-
 // ---- nodes ----
 
 ir::Node& Compiler::make(Symbol kind, std::vector<In> inputs, std::vector<const Type*> types,
@@ -45,6 +39,8 @@ Val Compiler::result(ir::Node& node) {
     types.push_back(o->type());
   }
   v.type = Type::tuple(types);
+  if (node.op())
+    for (const SchemaArg& r : node.op()->schema().returns) v.fields.push_back(r.name);
   return v;
 }
 Val Compiler::simple(Symbol kind, std::vector<In> inputs, const Type* type, std::string_view name) {
@@ -87,7 +83,9 @@ Val Compiler::materialise(Val v, const Type* hint) {
       for (const In& in : inputs) items.push_back(in.constant());
       return typed(In(tern::Value::tuple(std::move(items))), type);
     }
-    return simple("prim::TupleConstruct", std::move(inputs), type);
+    Val made = simple("prim::TupleConstruct", std::move(inputs), type);
+    if (!v.fields.empty()) fields_[made.in.value()] = v.fields;
+    return made;
   }
   const Type* wanted = hint && hint->is(TypeKind::optional) ? hint->element() : hint;
   const Type* element = wanted && wanted->is(TypeKind::list) ? wanted->element() : nullptr;
@@ -158,26 +156,28 @@ Val Compiler::as_value(Sugar s, uint32_t at) {
       if (s.text == "range") {
         std::vector<In> in;
         for (const Sugar& i : s.items) in.push_back(operand(i.self));
-        if (in.size() == 1) return simple("prim::rangelist", std::move(in), Type::list(Type::integer()));
+        if (in.size() == 1 && !strict_)
+          return simple("prim::rangelist", std::move(in), Type::list(Type::integer()));
       }
-      error(at, fmt::format("{} can be iterated over but is not a value", s.text));
+      error(at, fmt::format("{} cannot be used as a value", s.text));
     }
     case Sugar::space:
-      error(at, fmt::format("'{}' is a namespace, not a value", s.text));
-    case Sugar::type:
-      error(at, fmt::format("{} is a type, not a value", say(s.type_value)));
-    case Sugar::function:
       error(at,
-            fmt::format("the function {} can be called but is not a value", s.callee->qualified().view()));
+            "python value of type 'module' cannot be used as a value. Perhaps it is a closed over global "
+            "variable? "
+            "If so, please consider passing it in as an argument or use a local variable instead.");
+    case Sugar::type:
+      error(at, fmt::format("type {} cannot be used as a value", ir_text(s.type_value)));
+    case Sugar::function:
+      error(at, "function cannot be used as a value");
     case Sugar::class_:
-      error(at, fmt::format("the class {} can be called but is not a value", s.owner->name.view()));
+      error(at, fmt::format("class {} cannot be used as a value", class_text(s.owner->type())));
     case Sugar::builtin:
-      error(at, fmt::format("the builtin {} can be called but is not a value", s.text));
+      error(at, "builtin cannot be used as a value");
     case Sugar::method:
-      error(at, fmt::format("the method {} can be called but is not a value: add ()",
-                            s.callee->qualified().view()));
+      error(at, "method cannot be used as a value");
     case Sugar::special:
-      error(at, fmt::format("'{}' can be called but is not a value", s.text));
+      error(at, fmt::format("{} cannot be used as a value", s.text));
   }
   error(at, "not a value");
 }
@@ -240,7 +240,7 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
           Val t = value(*item.items[0]);
           Sugar over = plain_value(t);
           auto items = static_items(iterable(std::move(over), item.at), item.at);
-          if (!items) error(item.at, "only a tuple can be unpacked here: the length of a list is not known");
+          if (!items) error(item.at, "cannot statically infer the expected size of a list in this context");
           for (Sugar& s : *items) {
             v.items.push_back(as_value(std::move(s), item.at));
             types.push_back(v.items.back().type);
@@ -278,17 +278,35 @@ Val Compiler::unary(const Expr& e) {
   if (v.is_constant() && !v.type->is_tensor()) {
     const tern::Value& c = v.in.constant();
     if (e.text == "-") {
-      if (c.is_int() && !c.sym().is_symbolic() && c.to_int() != INT64_MIN) return constant(-c.to_int());
+      if (c.is_int() && !c.sym().is_symbolic() && c.to_int() != INT64_MIN) {
+        if (-c.to_int() < SymInt::lowest_int) error(e.at, "an integer this small is not supported");
+        return constant(-c.to_int());
+      }
       if (c.is_int()) return v;
       if (c.is_float()) return constant(-c.to_double());
       if (c.is_complex()) return constant(-c.scalar().to_complex());
     }
     if (e.text == "+" && c.is_number()) return v;
   }
+  if (e.text == "-" && class_of(v)) return call_magic(v, "__neg__", {}, e.at);
+  if (e.text == "~" && class_of(v)) return call_magic(v, "__invert__", {}, e.at);
   Args args;
   args.positional.push_back(std::move(v));
   if (e.text == "+") return args.positional[0];
   return call_builtin(e.text == "-" ? "aten::neg" : "aten::bitwise_not", std::move(args), e.at);
+}
+
+Val Compiler::call_magic(const Val& self, const char* method, std::vector<Val> args, uint32_t at) {
+  ClassType* c = class_of(self);
+  Function* f = c ? c->method(method) : nullptr;
+  if (!f)
+    error(at, fmt::format(
+                  "'{}' object has no attribute or method '{}'. Did you forget to initialize an attribute in "
+                  "__init__()?",
+                  class_text(self.type), method));
+  Args all;
+  all.positional = std::move(args);
+  return call_function(*f, self, std::move(all), at);
 }
 
 Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
@@ -311,7 +329,12 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
     if (b.type->is(TypeKind::class_)) {
       ClassType* c = unit_.find_class(b.type->name());
       Function* f = c ? c->method("__contains__") : nullptr;
-      if (!f) error(at, fmt::format("{} has no __contains__", b.type->name().view()));
+      if (!f)
+        error(at,
+              fmt::format(
+                  "'{}' object has no attribute or method '__contains__'. Did you forget to initialize an "
+                  "attribute in __init__()?",
+                  class_text(b.type)));
       Args args;
       args.positional = {a};
       found = call_function(*f, b, std::move(args), at);
@@ -320,19 +343,22 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
     }
     return op == "in" ? found : simple("aten::__not__", {operand(found)}, Type::boolean());
   }
-  if (a.type->is(TypeKind::class_)) {
-    static const std::unordered_map<std::string, std::string> methods = {
+  if (class_of(a) && !(strict_ && (op == "//" || op == "@"))) {
+    static const std::unordered_map<std::string, const char*> methods = {
         {"+", "__add__"},       {"-", "__sub__"}, {"*", "__mul__"},  {"/", "__truediv__"},
         {"//", "__floordiv__"}, {"%", "__mod__"}, {"**", "__pow__"}, {"@", "__matmul__"},
         {"&", "__and__"},       {"|", "__or__"},  {"^", "__xor__"},  {"<<", "__lshift__"},
         {">>", "__rshift__"},   {"==", "__eq__"}, {"!=", "__ne__"},  {"<", "__lt__"},
         {"<=", "__le__"},       {">", "__gt__"},  {">=", "__ge__"}};
-    ClassType* c = unit_.find_class(a.type->name());
-    if (Function* f = c ? c->method(methods.at(op)) : nullptr) {
-      Args args;
-      args.positional = {b};
-      return call_function(*f, a, std::move(args), at);
-    }
+    return call_magic(a, methods.at(op), {b}, at);
+  }
+  if (op == "+" && a.type->is(TypeKind::tuple) && b.type->is(TypeKind::tuple)) {
+    Val joined = pieces(a), more = pieces(b);
+    std::vector<const Type*> types;
+    joined.items.insert(joined.items.end(), more.items.begin(), more.items.end());
+    for (const Val& v : joined.items) types.push_back(v.type);
+    joined.type = Type::tuple(types);
+    return joined;
   }
   std::string name = names.at(op);
   if (op == "//" && (a.type->is_tensor() || b.type->is_tensor())) name = "aten::floor_divide";

@@ -9,8 +9,6 @@
 namespace tern::script {
 namespace {
 
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
 // Names of the language that are called like functions.
 constexpr std::string_view specials[] = {"len",
                                          "range",
@@ -51,7 +49,29 @@ constexpr std::string_view specials[] = {"len",
                                          "device",
                                          "slice",
                                          "id",
-                                         "hash"};
+                                         "hash",
+                                         "hex",
+                                         "oct",
+                                         "bin"};
+
+// Tensor.float() and the like: to(dtype).
+std::optional<DType> cast_method(std::string_view n) {
+  for (std::string_view word :
+       {"byte", "char", "double", "float", "half", "int", "long", "short", "bfloat16", "cfloat", "cdouble"})
+    if (word == n) {
+      if (n == "byte") return DType::uint8;
+      if (n == "char") return DType::int8;
+      if (n == "double") return DType::float64;
+      if (n == "float") return DType::float32;
+      if (n == "half") return DType::float16;
+      if (n == "int") return DType::int32;
+      if (n == "long") return DType::int64;
+      if (n == "short") return DType::int16;
+      if (n == "bfloat16") return DType::bfloat16;
+      return n == "cfloat" ? DType::complex64 : DType::complex128;
+    }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -75,7 +95,8 @@ Sugar Compiler::name(const Expr& e) {
   }
   for (Frame* f = frame_; f; f = f->parent)
     if (auto it = f->undefined.find(n); it != f->undefined.end())
-      error(e.at, fmt::format("{} is not defined here: {}", n, it->second));
+      it->second.why.empty() ? error(e.at, fmt::format("undefined value {}", n))
+                             : error(it->second.at, it->second.why);
   Symbol qualified(qualifier_.empty() ? n : qualifier_ + "." + n);
   if (Function* f = unit_.find_function(qualified)) {
     s.kind = Sugar::function;
@@ -98,6 +119,27 @@ Sugar Compiler::name(const Expr& e) {
       error(e.at, fmt::format("Cannot call a ScriptModule that is not a submodule of the caller: '{}'", n));
     if (o) error(e.at, fmt::format("'{}' is an object: pass it as an argument", n));
     s.self = constant(it->second);
+    return s;
+  }
+  for (const StmtPtr& global : file_->statements) {
+    const Expr* target = global->targets.empty() ? nullptr : global->targets[0].get();
+    if (!target || target->kind != ExprKind::name || target->text != n || !global->value) continue;
+    ExprKind kind = global->value->kind;
+    std::string type = kind == ExprKind::constant    ? std::string(global->value->value.kind_name())
+                       : kind == ExprKind::list      ? "list"
+                       : kind == ExprKind::tuple     ? "tuple"
+                       : kind == ExprKind::dict      ? "dict"
+                       : kind == ExprKind::list_comp ? "list"
+                                                     : "object";
+    error(e.at, fmt::format(
+                    "python value of type '{}' cannot be used as a value. Perhaps it is a closed over global "
+                    "variable? If so, please consider passing it in as an argument or use a local variable "
+                    "instead.",
+                    type));
+  }
+  if (n == "warnings") {
+    s.kind = Sugar::space;
+    s.text = n;
     return s;
   }
   if (n == "torch" || n == "ops" || n == "math" || n == "nn" || n == "F" || n == "typing" ||
@@ -151,18 +193,24 @@ Sugar Compiler::attribute(const Sugar& s, const std::string& n, uint32_t at) {
         m.owner = s.owner;
         return m;
       }
-      if (Function* f = s.owner->method(n)) {
+      if (const Attribute* a = s.owner->find(n); a && a->role == Role::constant) {
+        Sugar c;
+        c.self = s.owner->kind == ClassKind::enumeration ? typed(In(a->value), s.owner->type())
+                                                         : constant(a->value);
+        return c;
+      }
+      if (s.owner->kind == ClassKind::enumeration)
+        error(at, fmt::format("{}' has no attribute '{}'", class_text(s.owner->type()), n));
+      if (Function* f = s.owner->method(n); f && (f->is_static || !strict_)) {
+        if (f->is_static && function_.owner() == s.owner && strict_)
+          error(at,
+                fmt::format("Tried to lookup unknown attribute on class {}", class_text(s.owner->type())));
         Sugar m;
         m.kind = Sugar::function;
         m.callee = f;
         return m;
       }
-      if (const Attribute* a = s.owner->find(n); a && a->role == Role::constant) {
-        Sugar c;
-        c.self = constant(a->value);
-        return c;
-      }
-      error(at, fmt::format("the class {} has no '{}'", s.owner->name.view(), n));
+      error(at, fmt::format("Tried to lookup unknown attribute on class {}", class_text(s.owner->type())));
     }
     case Sugar::special:
       if (s.text == "device") break;
@@ -220,6 +268,15 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     Expr e{ExprKind::name, at, at, n, {}, {}};
     return name(e);
   }
+  if (space == "warnings" && n == "warn") {
+    s.kind = Sugar::builtin;
+    s.text = "aten::warn";
+    return s;
+  }
+  if (space == "math" && strict_ && n != "pi" && n != "e" && n != "tau" && n != "inf" && n != "nan" &&
+      (n == "log2" || n == "trunc" || n == "remainder" || signatures(Symbol("aten::" + n)).empty()))
+    error(at,
+          fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript", n));
   if (space == "math") {
     if (n == "pi") return number(3.14159265358979323846);
     if (n == "e") return number(2.71828182845904523536);
@@ -271,9 +328,30 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     if (n == "bool") return number(DType::bool_);
     if (n == "cfloat") return number(DType::complex64);
     if (n == "cdouble") return number(DType::complex128);
-    s.kind = Sugar::builtin;
-    s.text = "aten::" + n;
-    return s;
+    if (n == "no_grad" || n == "enable_grad" || n == "inference_mode") {
+      s.kind = Sugar::special;
+      s.text = n;
+      return s;
+    }
+    if (n == "_jit_internal") {
+      s.kind = Sugar::space;
+      s.text = "torch.jit";
+      return s;
+    }
+    if (Function* f = unit_.find_function(Symbol("__torch__.torch.functional." + n))) {
+      s.kind = Sugar::function;
+      s.callee = f;
+      return s;
+    }
+    return operator_of("aten::" + n, at);
+  }
+  if (space == "torch.nn.functional") {
+    if (Function* f = unit_.find_function(Symbol("__torch__.torch.nn.functional." + n))) {
+      s.kind = Sugar::function;
+      s.callee = f;
+      return s;
+    }
+    return operator_of("aten::" + n, at);
   }
   if (space == "torch.nn" && n == "functional") {
     s.kind = Sugar::space;
@@ -281,27 +359,49 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     return s;
   }
   if (space == "torch.jit") {
-    if (n == "annotate" || n == "isinstance") {
+    if (n == "annotate" || n == "isinstance" || n == "fork" || n == "_fork" || n == "wait" || n == "_wait") {
       s.kind = Sugar::special;
+      s.text = n[0] == '_' ? n.substr(1) : n;
+      return s;
+    }
+    if (n == "is_scripting") {
+      s.self = constant(true);
       s.text = n;
       return s;
     }
+    if (n == "Future") {
+      s.kind = Sugar::type;
+      s.type_value = Type::any();
+      return s;
+    }
     s.kind = Sugar::builtin;
-    s.text = n == "is_scripting" ? "jit::is_scripting"
-             : n == "is_tracing" ? "prim::is_tracing"
-                                 : "aten::" + n;
+    s.text = n == "is_tracing" ? "prim::is_tracing" : "aten::" + n;
     return s;
   }
+  if (space == "torch.linalg") return operator_of("aten::linalg_" + n, at);
+  if (space == "torch.special") return operator_of("aten::special_" + n, at);
+  if (space == "torch.fft") return operator_of("aten::fft_" + n, at);
+  return operator_of("aten::" + n, at);
+}
+
+Sugar Compiler::operator_of(const std::string& name, uint32_t at) {
+  Sugar s;
   s.kind = Sugar::builtin;
-  if (space == "torch.linalg")
-    s.text = "aten::linalg_" + n;
-  else if (space == "torch.special")
-    s.text = "aten::special_" + n;
-  else if (space == "torch.fft")
-    s.text = "aten::fft_" + n;
-  else
-    s.text = "aten::" + n;
+  s.text = name;
+  if (strict_ && signatures(Symbol(name)).empty() && signatures(Symbol("prim::" + name.substr(6))).empty())
+    error(at, fmt::format("object has no attribute {}\nthere is no operator {}", name.substr(6), name));
   return s;
+}
+
+// The name of a class in messages, as PyTorch qualifies it.
+std::string Compiler::class_text(const Type* t) {
+  std::string name = t->name().str();
+  if (!name.starts_with("__torch__.")) name = "__torch__." + name;
+  return t->is(TypeKind::enum_) ? "Enum<" + name + ">" : name;
+}
+ClassType* Compiler::class_of(const Val& v) {
+  bool is = v.type->is(TypeKind::class_) || v.type->is(TypeKind::interface);
+  return is ? unit_.find_class(v.type->name()) : nullptr;
 }
 
 Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at) {
@@ -334,36 +434,74 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         s.self = typed(node.output(), a->type);
         return s;
       }
-      if (Function* f = c->method(n)) {
-        s.kind = Sugar::method;
+      if (Function* f = c->getter(n)) {
+        s.self = call_function(*f, v, {}, at);
+        return s;
+      }
+      if (Function* f = c->method(n); f && !(f->is_static && strict_)) {
+        s.kind = f->is_static ? Sugar::function : Sugar::method;
         s.callee = f;
         s.self = v;
-        s.has_self = true;
+        s.has_self = !f->is_static;
         return s;
       }
       std::string all;
       for (const Attribute& a : c->attributes) all += (all.empty() ? "" : ", ") + a.name.str();
-      error(at, fmt::format("{} has no attribute or method '{}'; it has {}", c->name.view(), n,
-                            all.empty() ? "none" : all));
+      error(at,
+            fmt::format(
+                "'{}' object has no attribute or method '{}'. Did you forget to initialize an attribute in "
+                "__init__()?\nit has {}",
+                class_text(t), n, all.empty() ? "none" : all));
     }
     case TypeKind::tuple:
       for (size_t i = 0; i < t->fields().size(); ++i)
         if (t->fields()[i].view() == n) {
+          if (v.kind == Val::tuple) {
+            s.self = v.items[i];
+            return s;
+          }
           Val tuple = materialise(v);
           s.self = simple("prim::TupleIndex", {tuple.in, In(static_cast<int64_t>(i))}, t->element(i), n);
           return s;
         }
-      error(at, fmt::format("{} has no attribute '{}'", say(t), n));
+      {
+        const std::vector<Symbol>* fields = v.kind == Val::tuple ? &v.fields : nullptr;
+        if (v.kind == Val::plain && v.in.is_value())
+          if (auto it = fields_.find(v.in.value()); it != fields_.end()) fields = &it->second;
+        for (size_t i = 0; fields && i < fields->size(); ++i)
+          if ((*fields)[i].view() == n) {
+            s.self = pieces(v).items[i];
+            return s;
+          }
+      }
+      error(at, fmt::format("'{}' object has no attribute or method '{}'.",
+                            t->name().empty() ? say(v) : class_text(t), n));
+    case TypeKind::enum_: {
+      ClassType* c = unit_.find_class(t->name());
+      if (c && n == "name") {
+        s.self = simple("prim::EnumName", {operand(v)}, Type::string());
+        return s;
+      }
+      if (c && n == "value" && !c->attributes.empty()) {
+        EnumMember* first = EnumMember::of(c->attributes[0].value);
+        s.self = simple("prim::EnumValue", {operand(v)}, plain(Type::of(first->value)));
+        return s;
+      }
+      error(at, fmt::format("'{}' object has no attribute or method '{}'.", class_text(t), n));
+    }
     case TypeKind::optional:
-      error(at, fmt::format("'{}' of a value of type {}: it may be None; test it with 'is not None' first", n,
-                            say(t)));
+      error(at,
+            fmt::format(
+                "'{}' object has no attribute or method '{}'.\nit may be None: test it with 'is not None' "
+                "first",
+                say(v), n));
     case TypeKind::device:
       if (n == "type")
         s.self = simple("prim::type", {operand(v)}, Type::string());
       else if (n == "index")
         s.self = simple("prim::index", {operand(v)}, Type::optional(Type::integer()));
       else
-        error(at, fmt::format("a device has no '{}'", n));
+        error(at, fmt::format("'Device' object has no attribute or method '{}'.", n));
       return s;
     case TypeKind::tensor:
     case TypeKind::any: {
@@ -398,6 +536,20 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         s.self = call_builtin(it->second, std::move(args), at);
         return s;
       }
+      if (std::optional<DType> d = cast_method(n); d && signatures(Symbol("aten::" + n)).empty()) {
+        s.kind = Sugar::special;
+        s.text = "cast:" + std::to_string(static_cast<int>(*d));
+        s.self = v;
+        s.has_self = true;
+        return s;
+      }
+      if (n == "cpu" && signatures("aten::cpu").empty()) {
+        s.kind = Sugar::special;
+        s.text = n;
+        s.self = v;
+        s.has_self = true;
+        return s;
+      }
       if (n == "tolist") {
         s.kind = Sugar::special;
         s.text = "tolist";
@@ -405,11 +557,35 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         s.has_self = true;
         return s;
       }
-      return bound("aten::" + n);
+      return bound(method_of(v, n, at));
     }
+    case TypeKind::future:
+      if (n == "wait") {
+        s.kind = Sugar::special;
+        s.text = "wait";
+        s.self = v;
+        s.has_self = true;
+        return s;
+      }
+      [[fallthrough]];
     default:
-      return bound("aten::" + n);
+      return bound(method_of(v, n, at));
   }
+}
+
+// The builtin that is this method of the value: some overload takes it as its first argument.
+std::string Compiler::method_of(const Val& v, const std::string& n, uint32_t at) {
+  std::string name = "aten::" + n;
+  if (!strict_) return name;
+  Bindings none;
+  for (const std::string& candidate : {name, "prim::" + n})
+    for (const Signature& s : signatures(Symbol(candidate))) {
+      if (s.args.empty()) continue;
+      Bindings b;
+      const Pattern& p = s.args[0].type;
+      if (p.kind == Pattern::exact ? subtype(v.type, p.type) : bind_pattern(v.type, p, b)) return name;
+    }
+  error(at, fmt::format("'{}' object has no attribute or method '{}'.", say(v), n));
 }
 
 }  // namespace tern::script

@@ -5,6 +5,47 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
+// A task: it runs when it is made; waiting gives what it gave.
+Val Compiler::fork(const Expr& e) {
+  if (e.items.size() < 2) error(e.at, "Expected at least one argument to fork()");
+  Sugar callee = sugar(*e.items[1]);
+  Args args = arguments(e, 1);
+  at_ = e.at;
+  ir::Node& node = make("prim::fork", {}, {});
+  ir::Block& block = node.add_block();
+  ir::Node& saved = graph_->insert_point();
+  graph_->insert_at_end(block);
+  Val result;
+  switch (callee.kind) {
+    case Sugar::function:
+      result = call_overloaded(*callee.callee, std::move(args), e.at);
+      break;
+    case Sugar::method:
+      result = call_function(*callee.callee, callee.self, std::move(args), e.at);
+      break;
+    case Sugar::builtin:
+      if (callee.has_self) args.positional.insert(args.positional.begin(), callee.self);
+      result = call_builtin(callee.text, std::move(args), e.at);
+      break;
+    case Sugar::value:
+      if (ClassType* c = class_of(callee.self)) {
+        Function* f = c->method(c->is_module() ? "forward" : "__call__");
+        if (f) {
+          result = call_function(*f, callee.self, std::move(args), e.at);
+          break;
+        }
+      }
+      [[fallthrough]];
+    default:
+      error(e.at, "fork() takes a function, a method or a module, and its arguments");
+  }
+  result = materialise(result);
+  graph_->insert_at(saved);
+  block.add_return(result.in);
+  const Type* type = Type::future(plain(result.type));
+  return typed(node.add_output(type), type);
+}
+
 Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint) {
   Sugar s;
   size_t count = e.items.size() - 1;
@@ -21,12 +62,13 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     if (name != "annotate") {
       v = materialise(v, type);
       s.self = v.in.is_value() ? simple("prim::unchecked_cast", {v.in}, type) : typed(v.in, type);
-    } else if (v.kind == Val::list || v.kind == Val::tuple) {
-      s.self = to_type(std::move(v), type, e.at, "the value");
-      s.self.type = type;
     } else {
-      s.self = to_type(materialise(std::move(v), type), type, e.at, "the value");
-      if (s.self.kind == Val::plain) s.self.type = type;
+      if (v.kind == Val::plain) v = materialise(std::move(v), type);
+      std::optional<Val> fitting = try_type(v, type);
+      if (!fitting)
+        error(e.at, fmt::format("expected an expression of type {} but found {}", ir_text(type), say(v)));
+      s.self = *fitting;
+      s.self.type = type;
     }
     return s;
   }
@@ -79,8 +121,11 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
       }
       Sugar item = sugar(a);
       if (name == "range" || (name == "enumerate" && i == 1)) {
-        std::optional<Val> n = convert(as_value(std::move(item), a.at), Type::integer(), 1);
-        if (!n) error(a.at, fmt::format("{} takes integers", name));
+        Val given = as_value(std::move(item), a.at);
+        std::optional<Val> n = convert(given, Type::integer(), true);
+        if (!n)
+          error(a.at,
+                fmt::format("all inputs of {} must be ints, found {} in argument {}", name, say(given), i));
         item = Sugar();
         item.self = *n;
       } else {
@@ -113,6 +158,7 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
       return s;
     }
     Sugar over = sugar(arg(0));
+    if (over.kind == Sugar::class_) over = iterable(std::move(over), e.at);
     if (over.kind == Sugar::value &&
         (over.self.type->is(TypeKind::list) || over.self.type->is(TypeKind::string))) {
       Args args;
@@ -179,6 +225,27 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     s.self = call_builtin("aten::dict", std::move(args), e.at);
     return s;
   }
+  if (name == "fork" || name == "_awaitable") {
+    s.self = fork(e);
+    return s;
+  }
+  if (name == "wait") {
+    need(1, 1);
+    Val future = value(arg(0));
+    if (!future.type->is(TypeKind::future) && strict_)
+      error(e.at,
+            fmt::format("aten::wait(Future(t) self) -> t:\nExpected a value of type 'Future[t]' for argument "
+                        "'self' but instead found type '{}'.",
+                        say(future)));
+    const Type* t = future.type->is(TypeKind::future) ? future.type->element() : Type::any();
+    s.self = simple("aten::wait", {operand(future)}, t);
+    return s;
+  }
+  if (name == "no_grad" || name == "enable_grad" || name == "inference_mode") {
+    s.kind = Sugar::special;
+    s.text = name;
+    return s;
+  }
   if (name == "super") {
     Val* self = find("self");
     if (!self) error(e.at, "super() stands in methods only");
@@ -188,16 +255,12 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
   if (name == "len") {
     need(1, 1);
     Sugar over = sugar(arg(0));
-    if (over.kind == Sugar::iterable) {
-      s.self = length(over, e.at);
-      return s;
-    }
     Val v = as_value(std::move(over), e.at);
     if (v.type->is(TypeKind::tuple)) {
       s.self = constant(static_cast<int64_t>(v.type->elements().size()));
       return s;
     }
-    if (v.type->is(TypeKind::class_)) {
+    if (v.type->is(TypeKind::class_) || v.type->is(TypeKind::interface)) {
       ClassType* c = unit_.find_class(v.type->name());
       if (Function* f = c ? c->method("__len__") : nullptr) {
         s.self = call_function(*f, v, {}, e.at);
@@ -215,30 +278,38 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     s.self = call_builtin("aten::len", std::move(args), e.at);
     return s;
   }
-  static const std::unordered_map<std::string, std::string> builtins = {{"int", "aten::Int"},
-                                                                        {"float", "aten::Float"},
-                                                                        {"bool", "aten::Bool"},
-                                                                        {"complex", "aten::Complex"},
-                                                                        {"str", "aten::str"},
-                                                                        {"min", "prim::min"},
-                                                                        {"max", "prim::max"},
-                                                                        {"abs", "prim::abs"},
-                                                                        {"sum", "aten::sum"},
-                                                                        {"sorted", "aten::sorted"},
-                                                                        {"round", "aten::round"},
-                                                                        {"ord", "aten::ord"},
-                                                                        {"chr", "aten::chr"},
-                                                                        {"any", "aten::any"},
-                                                                        {"all", "aten::all"},
-                                                                        {"divmod", "aten::divmod"},
-                                                                        {"pow", "aten::pow"},
-                                                                        {"device", "aten::device"},
-                                                                        {"rangelist", "prim::rangelist"}};
+  static const std::unordered_map<std::string, std::string> builtins = {
+      {"int", "aten::Int"},         {"float", "aten::Float"},   {"bool", "aten::Bool"},
+      {"complex", "aten::Complex"}, {"str", "aten::str"},       {"min", "prim::min"},
+      {"max", "prim::max"},         {"abs", "prim::abs"},       {"sum", "aten::sum"},
+      {"sorted", "aten::sorted"},   {"round", "aten::round"},   {"ord", "aten::ord"},
+      {"chr", "aten::chr"},         {"any", "aten::any"},       {"all", "aten::all"},
+      {"divmod", "aten::divmod"},   {"pow", "aten::pow"},       {"hex", "aten::hex"},
+      {"oct", "aten::oct"},         {"bin", "aten::bin"},       {"hash", "aten::hash"},
+      {"id", "prim::id"},           {"device", "aten::device"}, {"rangelist", "prim::rangelist"}};
   auto it = builtins.find(name);
-  if (it == builtins.end()) error(e.at, fmt::format("'{}' is not part of TorchScript", name));
+  if (it == builtins.end())
+    error(e.at, fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript",
+                            name));
+  if (name == "bool" && count == 1) {
+    s.self = to_bool(value(arg(0)), e.at);
+    return s;
+  }
   Args args = arguments(e);
   for (Val& v : args.positional)
     if (v.kind != Val::plain) v = materialise(v);
+  // Objects say themselves what str(), int(), abs() and the like give.
+  if (args.positional.size() >= 1 && class_of(args.positional[0])) {
+    static const std::unordered_map<std::string, const char*> magic = {
+        {"str", "__str__"},     {"int", "__int__"},       {"float", "__float__"}, {"abs", "__abs__"},
+        {"round", "__round__"}, {"divmod", "__divmod__"}, {"hash", "__hash__"}};
+    if (auto m = magic.find(name); m != magic.end()) {
+      Val self = args.positional[0];
+      args.positional.erase(args.positional.begin());
+      s.self = call_magic(self, m->second, args.positional, e.at);
+      return s;
+    }
+  }
   if (name == "device" && args.positional.size() == 1 && args.positional[0].is_constant() &&
       args.keywords.empty() && args.positional[0].in.constant().is_string()) {
     std::optional<Device> d = Device::parse(args.positional[0].in.constant().string());

@@ -69,14 +69,23 @@ Compiler::List Compiler::pointers(const Body& body) {
 }
 
 void Compiler::list(const List& statements) {
+  struct Depth {
+    explicit Depth(int& d) : depth(d) { ++depth; }
+    ~Depth() { --depth; }
+    int& depth;
+  } deeper(list_depth_);
+  if (list_depth_ > 1500 && !statements.empty())
+    error(statements[0]->at, "too many branches that return, one after the other: split the function");
   for (size_t i = 0; i < statements.size(); ++i) {
     const Stmt& s = *statements[i];
     at_ = s.at;
-    List rest(statements.begin() + static_cast<long>(i) + 1, statements.end());
+    auto rest = [&] { return List(statements.begin() + static_cast<long>(i) + 1, statements.end()); };
     if (s.kind == StmtKind::with) {
-      // torch.no_grad() and the like: the context is evaluated where that is an object; gradients are the
-      // caller's business.
-      error(s.at, "'with' is not supported in scripts: set the gradient mode around the call instead");
+      with_statement(s);
+      List inside = pointers(s.body), after = rest();
+      inside.push_back(&with_end());
+      inside.insert(inside.end(), after.begin(), after.end());
+      return list(inside);
     }
     if (s.kind == StmtKind::if_) {
       Condition c = condition(*s.value);
@@ -84,8 +93,8 @@ void Compiler::list(const List& statements) {
       if (c.known) {
         // Only the branch that can run is compiled; what follows comes after it in the same list.
         for (const Refinement& r : *c.known ? c.when_true : c.when_false) refine(r);
-        List taken = *c.known ? then : otherwise;
-        taken.insert(taken.end(), rest.begin(), rest.end());
+        List taken = *c.known ? then : otherwise, after = rest();
+        taken.insert(taken.end(), after.begin(), after.end());
         return list(taken);
       }
       Exits t = exits_of_list(then), f = exits_of_list(otherwise);
@@ -99,39 +108,51 @@ void Compiler::list(const List& statements) {
         continue;
       }
       if (!t.falls_through && !f.kinds) {
-        otherwise.insert(otherwise.end(), rest.begin(), rest.end());
+        List after = rest();
+        otherwise.insert(otherwise.end(), after.begin(), after.end());
         return if_statement(c, then, otherwise, s.at);
       }
       if (!f.falls_through && !t.kinds) {
-        then.insert(then.end(), rest.begin(), rest.end());
+        List after = rest();
+        then.insert(then.end(), after.begin(), after.end());
         return if_statement(c, then, otherwise, s.at);
       }
       if ((t.kinds | f.kinds) & exit_return) ensure_return_slot();
       set(left, constant(false));
       if_statement(c, then, otherwise, s.at);
-      if (rest.empty()) return;
+      if (i + 1 == statements.size()) return;
       Condition gone;
       gone.value = *find(left);
-      return if_statement(gone, {}, rest, s.at);
+      return if_statement(gone, {}, rest(), s.at);
     }
     if (s.kind == StmtKind::while_ || s.kind == StmtKind::for_) {
       bool leaves = exits_of(s.body).kinds & exit_return;
       if (leaves) {
         ensure_return_slot();
         set(returned, constant(false));
+        set(left, constant(false));
       }
-      if (s.kind == StmtKind::while_)
+      size_t withs = withs_.size();
+      if (s.kind == StmtKind::while_) {
         loop_statement(s);
-      else
-        for_statement(s);
+      } else {
+        Sugar over = iterable(sugar(*s.value), s.value->at);
+        if (std::optional<std::vector<Sugar>> items = static_items(over, s.value->at)) {
+          if (leaves) return unroll_from(s, *items, 0, rest());
+          unroll_from(s, *items, 0, {});
+          continue;
+        }
+        for_statement(s, over);
+      }
+      withs_.resize(withs);
       if (!leaves) continue;
       Val gone = *find(returned);
       set(left, gone);
       if (!loops_.empty()) set(broke, gone);
-      if (rest.empty()) return;
+      if (i + 1 == statements.size()) return;
       Condition c;
       c.value = gone;
-      return if_statement(c, {}, rest, s.at);
+      return if_statement(c, {}, rest(), s.at);
     }
     statement(s);
     if (s.kind == StmtKind::return_ || s.kind == StmtKind::break_ || s.kind == StmtKind::continue_ ||
@@ -144,40 +165,38 @@ void Compiler::statement(const Stmt& s) {
   switch (s.kind) {
     case StmtKind::pass:
       return;
+    case StmtKind::with_end:
+      return leave_with();
     case StmtKind::expr: {
       if (s.value->kind == ExprKind::constant) return;  // a docstring
       sugar(*s.value);
       return;
     }
     case StmtKind::assign: {
-      Sugar v = sugar(*s.value);
+      Sugar v = sugar(*s.value, target_hint(*s.targets[0]));
       for (const ExprPtr& t : s.targets) {
         if (s.targets.size() == 1)
           assign_sugar(*t, std::move(v));
         else
-          assign(*t, as_value(v, s.at));
+          assign(*t, materialise(as_value(v, s.at)));
       }
       return;
     }
-    case StmtKind::annotated: {
-      const Type* type = type_expr(*s.annotation);
-      if (s.targets[0]->kind == ExprKind::name) frame_->declared[s.targets[0]->text] = type;
-      if (!s.value) return;
-      Val v = to_type(value(*s.value, type), type, s.value->at, "the value");
-      assign(*s.targets[0], std::move(v));
-      return;
-    }
+    case StmtKind::annotated:
+      return annotated_statement(s);
     case StmtKind::augmented:
       return augmented(s);
     case StmtKind::return_:
       return return_statement(s);
     case StmtKind::break_:
-      if (loops_.empty()) error(s.at, "'break' outside of a loop");
+      if (loops_.empty()) error(s.at, "SyntaxError: 'break' outside loop");
+      leave_withs(loops_.back()->withs);
       set(broke, constant(true));
       set(left, constant(true));
       return;
     case StmtKind::continue_:
-      if (loops_.empty()) error(s.at, "'continue' outside of a loop");
+      if (loops_.empty()) error(s.at, "SyntaxError: 'continue' not properly in loop");
+      leave_withs(loops_.back()->withs);
       set(left, constant(true));
       return;
     case StmtKind::assert_:
@@ -185,38 +204,143 @@ void Compiler::statement(const Stmt& s) {
     case StmtKind::raise:
       return raise_statement(s);
     case StmtKind::del_:
-      for (const ExprPtr& t : s.targets) {
-        if (t->kind == ExprKind::subscript) {
-          Args args;
-          args.positional.push_back(value(*t->items[0]));
-          args.positional.push_back(value(*t->items.at(1)));
-          call_builtin("aten::Delete", std::move(args), t->at);
-        } else if (t->kind == ExprKind::name) {
-          if (!find(t->text)) error(t->at, fmt::format("undefined value {}", t->text));
-          frame_->values.erase(t->text);
-          frame_->undefined[t->text] = "it was deleted";
-        } else {
-          error(t->at, "del takes names and subscripts");
-        }
-      }
-      return;
+      return delete_statement(s);
     default:
       error(s.at, "a statement that is not part of TorchScript");
+  }
+}
+
+// A name that was annotated keeps saying which empty list or None is meant.
+const ir::Type* Compiler::target_hint(const Expr& target) {
+  if (target.kind == ExprKind::name) return declared_type(target.text);
+  if (target.kind != ExprKind::attribute || target.items[0]->kind != ExprKind::name) return nullptr;
+  Val* object = find(target.items[0]->text);
+  ClassType* c = object ? class_of(*object) : nullptr;
+  const Attribute* a = c ? c->find(target.text) : nullptr;
+  return a ? a->type : nullptr;
+}
+
+void Compiler::annotated_statement(const Stmt& s) {
+  const Type* type = type_expr(*s.annotation);
+  const Expr& target = *s.targets[0];
+  if (!s.value) {
+    if (target.kind == ExprKind::name) frame_->declared[target.text] = type;
+    return;
+  }
+  Val v = value(*s.value, type);
+  // What self.x is declared to be comes from the class body; here only the value's own type counts.
+  if (target.kind == ExprKind::attribute) {
+    if (v.kind == Val::plain && v.type->is(TypeKind::none) && !strict_) v.type = type;
+    return assign(target, std::move(v));
+  }
+  std::optional<Val> fitting = try_type(v, type);
+  if (fitting && strict_ && !convert(v, type, false)) fitting.reset();
+  if (!fitting)
+    error(s.at,
+          fmt::format("Variable '{}' is annotated with type {} but is being assigned to a value of type {}",
+                      target.text, ir_text(type), say(v)));
+  frame_->declared[target.text] = type;
+  Val made = materialise(std::move(*fitting), type);
+  if (!made.in.is_value() || !subtype(made.type, type) || made.type->is(TypeKind::none)) made.type = type;
+  if (type->is(TypeKind::optional) || type->is(TypeKind::union_) || type->is(TypeKind::any) ||
+      type->is(TypeKind::interface))
+    made.type = type;
+  assign(target, std::move(made));
+}
+
+void Compiler::delete_statement(const Stmt& s) {
+  for (const ExprPtr& t : s.targets) {
+    if (t->kind == ExprKind::subscript) {
+      Args args;
+      args.positional.push_back(value(*t->items[0]));
+      args.positional.push_back(value(*t->items.at(1)));
+      call_builtin("aten::Delete", std::move(args), t->at);
+    } else if (t->kind == ExprKind::name) {
+      if (!find(t->text)) error(t->at, fmt::format("undefined value {}", t->text));
+      frame_->values.erase(t->text);
+      frame_->undefined[t->text] = {};
+    } else {
+      error(t->at, "del statements are only supported for deleting list and dict items and variables");
+    }
+  }
+}
+
+// ---- with ----
+
+// Its end, where what comes after the body goes on.
+const Stmt& Compiler::with_end() {
+  static const Stmt end = [] {
+    Stmt s;
+    s.kind = StmtKind::with_end;
+    return s;
+  }();
+  return end;
+}
+
+void Compiler::with_statement(const Stmt& s) {
+  for (size_t i = 0; i + 1 < s.targets.size(); i += 2) {
+    const Expr& e = *s.targets[i];
+    Sugar context = sugar(e);
+    With with;
+    if (context.kind == Sugar::special && context.text != "device") {
+      with.grad_mode = true;
+      at_ = s.at;
+      with.context = simple("aten::is_grad_enabled", {}, Type::boolean());
+      make("aten::set_grad_enabled", {In(context.text == "enable_grad")}, {});
+      withs_.push_back(std::move(with));
+      continue;
+    }
+    with.context = materialise(as_value(std::move(context), e.at));
+    ClassType* c = class_of(with.context);
+    if (!c) error(e.at, "With item expression must return an object");
+    if (!c->method("__enter__"))
+      error(e.at, fmt::format("{} does not have a function with the name __enter__",
+                              class_text(with.context.type)));
+    if (!c->method("__exit__"))
+      error(e.at,
+            fmt::format("{} does not have a function with the name __exit__", class_text(with.context.type)));
+    Val entered = call_magic(with.context, "__enter__", {}, s.at);
+    if (s.targets[i + 1]) assign(*s.targets[i + 1], entered);
+    withs_.push_back(std::move(with));
+  }
+  with_counts_.push_back(s.targets.size() / 2);
+}
+void Compiler::leave_with() {
+  size_t count = with_counts_.empty() ? 1 : with_counts_.back();
+  if (!with_counts_.empty()) with_counts_.pop_back();
+  size_t down_to = withs_.size() - std::min(count, withs_.size());
+  leave_withs(down_to);
+  withs_.resize(down_to);
+}
+// The ends of the contexts that are left; they stay open for what else is compiled in them.
+void Compiler::leave_withs(size_t down_to) {
+  for (size_t k = withs_.size(); k-- > down_to;) {
+    With with = withs_[k];
+    if (with.grad_mode)
+      make("aten::set_grad_enabled", {with.context.in}, {});
+    else
+      call_magic(with.context, "__exit__",
+                 {constant(tern::Value()), constant(tern::Value()), constant(tern::Value())}, at_);
   }
 }
 
 // ---- if ----
 
 void Compiler::if_statement(const Condition& c, const List& then, const List& otherwise, uint32_t at) {
+  if_branches(
+      c, [&] { list(then); }, [&] { list(otherwise); }, at);
+}
+
+void Compiler::if_branches(const Condition& c, const Body_& then, const Body_& otherwise, uint32_t at) {
   at_ = at;
   if (c.known) {
     for (const Refinement& r : *c.known ? c.when_true : c.when_false) refine(r);
-    return list(*c.known ? then : otherwise);
+    return *c.known ? then() : otherwise();
   }
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   Frame branches[2];
-  const List* bodies[2] = {&then, &otherwise};
-  bool diverges[2];
+  std::vector<With> open = withs_;
+  std::vector<size_t> counts = with_counts_;
   for (int k = 0; k < 2; ++k) {
     Frame& f = branches[k];
     f.parent = frame_;
@@ -224,18 +348,20 @@ void Compiler::if_statement(const Condition& c, const List& then, const List& ot
     ir::Node& saved = graph_->insert_point();
     graph_->insert_at_end(*f.block);
     frame_ = &f;
+    withs_ = open;
+    with_counts_ = counts;
     for (const Refinement& r : k == 0 ? c.when_true : c.when_false) refine(r);
-    list(*bodies[k]);
+    k == 0 ? then() : otherwise();
     frame_ = f.parent;
     graph_->insert_at(saved);
-    Exits e = exits_of_list(*bodies[k]);
-    diverges[k] = f.diverged || (!e.falls_through && !e.kinds);
   }
-  if (diverges[0] && diverges[1]) frame_->diverged = true;
-  merge(node, branches[0], branches[1], diverges[0], diverges[1]);
+  withs_ = std::move(open);
+  with_counts_ = std::move(counts);
+  if (branches[0].diverged && branches[1].diverged) frame_->diverged = true;
+  merge(node, branches[0], branches[1], branches[0].diverged, branches[1].diverged, at);
 }
 
-void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges) {
+void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges, uint32_t at) {
   std::vector<std::string> names = a.assigned;
   for (const std::string& n : b.assigned)
     if (!a.assigned_set.count(n)) names.push_back(n);
@@ -246,24 +372,28 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
       return find(name);
     };
     Val *x = look(a), *y = look(b);
-    auto reason = [&](Frame& f, std::string_view side) {
-      auto it = f.undefined.find(name);
-      return it != f.undefined.end() ? it->second
-                                     : fmt::format("{} is not defined in the {} branch", name, side);
-    };
     if ((!x && !a_diverges) || (!y && !b_diverges) || (!x && !y)) {
+      Frame& missing = !x ? a : b;
+      auto it = missing.undefined.find(name);
       frame_->values.erase(name);
-      frame_->undefined[name] = !x ? reason(a, "true") : reason(b, "false");
+      frame_->undefined[name] =
+          it != missing.undefined.end() && !it->second.why.empty()
+              ? it->second
+              : Undefined{fmt::format("{} is not defined in the {} branch", name, !x ? "true" : "false"), at};
       continue;
     }
     const Type* type = !x ? y->type : !y ? x->type : unify(x->type, y->type);
-    if (type && type->is(TypeKind::none))
-      if (const Type* declared = declared_type(name); declared && type->fits(*declared)) type = declared;
+    const Type* declared = declared_type(name);
+    if (x && y && declared && (!type || type->is(TypeKind::none)) && subtype(x->type, declared) &&
+        subtype(y->type, declared))
+      type = declared;
     if (!type) {
       frame_->values.erase(name);
-      frame_->undefined[name] =
-          fmt::format("it is set to type {} in the true branch and to type {} in the false branch",
-                      x->type->str(ir::TypeStyle::annotation), y->type->str(ir::TypeStyle::annotation));
+      frame_->undefined[name] = {
+          fmt::format(
+              "Type mismatch: {} is set to type {} in the true branch and type {} in the false branch", name,
+              say(*x), say(*y)),
+          at};
       continue;
     }
     // The same value on both sides needs no output.
@@ -325,28 +455,35 @@ void Compiler::loop_statement(const Stmt& s) {
   emit_loop(s, constant(INT64_MAX), &start, {}, nullptr);
 }
 
-void Compiler::for_statement(const Stmt& s) {
-  Sugar over = iterable(sugar(*s.value), s.value->at);
-  if (unrolled(s, over)) return;
+void Compiler::for_statement(const Stmt& s, Sugar& over) {
   if (over.kind == Sugar::iterable && over.text == "range" && over.items.size() == 1)
     return emit_loop(s, over.items[0].self, nullptr, {}, &over);
   emit_loop(s, length(over, s.value->at), nullptr, {}, &over);
 }
 
-// Tuples and lists of modules have their elements known: the body is compiled once for each.
-bool Compiler::unrolled(const Stmt& s, const Sugar& over) {
-  std::optional<std::vector<Sugar>> items = static_items(over, s.value->at);
-  if (!items) return false;
+// Tuples and lists of modules have their elements known: the body is compiled once for each. Where it can
+// return, what follows goes under a flag.
+void Compiler::unroll_from(const Stmt& s, std::vector<Sugar>& items, size_t k, const List& rest) {
   Exits e = exits_of(s.body);
-  if (e.kinds & (exit_break | exit_continue | exit_return))
-    error(s.at,
-          "break, continue and return are not possible in a loop over a tuple or a list of modules, which is "
-          "unrolled");
-  for (Sugar& item : *items) {
-    assign_sugar(*s.targets[0], std::move(item));
-    list(pointers(s.body));
+  if (e.kinds & (exit_break | exit_continue))
+    error(
+        s.at,
+        "break and continue are not possible in a loop over a tuple or a list of modules, which is unrolled");
+  List body = pointers(s.body);
+  if (!(e.kinds & exit_return)) {
+    for (Sugar& item : items) {
+      assign_sugar(*s.targets[0], std::move(item));
+      list(body);
+    }
+    return;
   }
-  return true;
+  if (k == items.size()) return list(rest);
+  assign_sugar(*s.targets[0], std::move(items[k]));
+  list(body);
+  Condition gone;
+  gone.value = *find(left);
+  if_branches(
+      gone, [] {}, [&] { unroll_from(s, items, k + 1, rest); }, s.at);
 }
 
 void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
@@ -390,6 +527,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   graph_->insert_at_end(block);
   Frame* outer = frame_;
   frame_ = &inside;
+  loop.withs = withs_.size();
   loops_.push_back(&loop);
   inside.values[broke] = constant(false);
   inside.values[left] = constant(false);
@@ -433,15 +571,13 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
     Val* v = find(c.name);
     if (!v) {
       auto it = inside.undefined.find(c.name);
-      error(s.at, fmt::format("{} is carried from one round of the loop to the next but {}", c.name,
-                              it != inside.undefined.end() ? it->second : "may not be defined at its end"));
+      if (it != inside.undefined.end() && !it->second.why.empty()) error(it->second.at, it->second.why);
+      error(s.at, fmt::format("undefined value {}", c.name));
     }
-    if (!v->type->fits(*c.type) && !(v->in.is_value() && v->type->is(TypeKind::any)))
-      error(
-          s.at,
-          fmt::format(
-              "variable '{}' previously had type {} but is now being assigned a value of type {} in the loop",
-              c.name, c.type->str(ir::TypeStyle::annotation), v->type->str(ir::TypeStyle::annotation)));
+    if (!subtype(v->type, c.type) && !(v->in.is_value() && v->type->is(TypeKind::any)))
+      error(s.at, fmt::format(
+                      "Variable '{}' previously had type {} but is now being assigned to a value of type {}",
+                      c.name, ir_text(c.type), say(*v)));
     block.add_return(v->in);
   }
   frame_ = outer;
@@ -452,44 +588,52 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
     set(c.name, typed(out, c.type));
   }
   for (const std::string& name : inside.assigned)
-    if (name[0] != '$' && !find(name))
-      frame_->undefined[name] = "it is defined only inside the loop, which may not run";
+    if (name[0] != '$' && !find(name)) frame_->undefined[name] = {};
 }
 
 // ---- leaving ----
 
 void Compiler::return_statement(const Stmt& s) {
   Val v = s.value ? value(*s.value, returns_) : constant(tern::Value());
+  auto mixed = [&](const Val& now) {
+    error(s.at,
+          fmt::format(
+              "Previous return statement returned a value of type {} but this return statement returns a "
+              "value of type {}",
+              ir_text(found_returns_), say(now)));
+  };
   if (provisional_) {
     v = materialise(v);
     const Type* t = plain(v.type);
     if (found_returns_) {
       const Type* both = unify(found_returns_, t);
-      if (!both)
-        error(s.at,
-              fmt::format("previous return statements returned {} but this one returns {}",
-                          found_returns_->str(ir::TypeStyle::annotation), t->str(ir::TypeStyle::annotation)));
+      if (!both) mixed(v);
       t = both;
     }
     found_returns_ = t;
     v.type = Type::any();
   } else if (returns_) {
-    v = materialise(to_type(std::move(v), returns_, s.value ? s.value->at : s.at, "the return value"),
-                    returns_);
+    std::optional<Val> fitting = try_type(v, returns_);
+    if (fitting && strict_ && !convert(v, returns_, false) && !v.type->is_tensor() &&
+        !v.type->is(TypeKind::number))
+      fitting.reset();
+    if (!fitting)
+      error(s.value ? s.value->at : s.at,
+            fmt::format("Return value was annotated as having type {} but is actually of type {}",
+                        ir_text(returns_), say(v)));
+    v = materialise(std::move(*fitting), returns_);
     v.type = returns_;
   } else {
     // Without annotation: the first return decides, a later one that widens it makes a second run necessary.
     v = materialise(v);
     const Type* t = plain(v.type);
     const Type* both = found_returns_ ? unify(found_returns_, t) : t;
-    if (!both)
-      error(s.at,
-            fmt::format("previous return statements returned {} but this one returns {}",
-                        found_returns_->str(ir::TypeStyle::annotation), t->str(ir::TypeStyle::annotation)));
+    if (!both) mixed(v);
     if (found_returns_ && both != found_returns_) throw ReturnTypeNeeded{};
     found_returns_ = both;
     if (both != t) v.type = both;
   }
+  leave_withs(0);
   set(ret, std::move(v));
   set(returned, constant(true));
   set(left, constant(true));
@@ -550,199 +694,12 @@ void Compiler::raise_statement(const Stmt& s) {
     else if (what->kind == ExprKind::attribute)
       kind = what->text;
     else
-      error(s.at, "raise takes an exception: raise ValueError(\"...\")");
+      error(s.at, "exceptions must derive from BaseException");
+    if (what->kind == ExprKind::name && find(what->text))
+      error(s.at, "exceptions must derive from BaseException");
   }
   at_ = s.at;
   make("prim::RaiseException", {operand(text), In(kind)}, {});
-}
-
-// ---- assignment ----
-
-void Compiler::assign_sugar(const Expr& target, Sugar s) {
-  if (target.kind == ExprKind::name && (s.kind == Sugar::function || s.kind == Sugar::class_)) {
-    // `_0 = __torch__.torch.nn.functional.relu`: the name stands for the function from here on.
-    Val v;
-    v.type = Type::function();
-    v.in = In(std::string(s.kind == Sugar::function ? s.callee->qualified().view() : s.owner->name.view()));
-    set(target.text, std::move(v));
-    return;
-  }
-  if (target.kind == ExprKind::tuple && s.kind == Sugar::iterable) {
-    std::optional<std::vector<Sugar>> items = static_items(s, target.at);
-    if (items && items->size() == target.items.size()) {
-      for (size_t i = 0; i < items->size(); ++i) assign_sugar(*target.items[i], std::move((*items)[i]));
-      return;
-    }
-  }
-  assign(target, as_value(std::move(s), target.at));
-}
-
-void Compiler::assign(const Expr& target, Val v) {
-  switch (target.kind) {
-    case ExprKind::name: {
-      const Type* declared = declared_type(target.text);
-      v = materialise(std::move(v), declared);
-      if (declared && v.type->is(TypeKind::none) && declared->is(TypeKind::optional)) v.type = declared;
-      set(target.text, std::move(v));
-      return;
-    }
-    case ExprKind::attribute: {
-      Val self = value(*target.items[0]);
-      ClassType* type = self.type->is(TypeKind::class_) ? unit_.find_class(self.type->name()) : nullptr;
-      if (!type)
-        error(target.at, fmt::format("attributes can be set on modules and objects only, not on {}",
-                                     self.type->str(ir::TypeStyle::annotation)));
-      const Attribute* a = type->find(target.text);
-      bool in_init = def_.name == "__init__" && function_.owner() == type;
-      if (!a && in_init && type->kind == ClassKind::plain) {
-        v = materialise(v);
-        a = &type->add({target.text, plain(v.type)});
-      }
-      if (!a)
-        error(target.at, fmt::format("{} has no attribute '{}' to set", type->name.view(), target.text));
-      if (a->role == Role::constant)
-        error(target.at, fmt::format("'{}' is a constant of {}", target.text, type->name.view()));
-      const Type* wanted = a->type;
-      v = materialise(to_type(std::move(v), wanted, target.at, "attribute '" + target.text + "'"), wanted);
-      at_ = target.at;
-      ir::Node& n = make("prim::SetAttr", {self.in, v.in}, {});
-      n.set_attribute("name", tern::Value(target.text));
-      return;
-    }
-    case ExprKind::subscript:
-      return assign_subscript(target, std::move(v));
-    case ExprKind::tuple:
-    case ExprKind::list: {
-      std::vector<Val> items;
-      size_t n = target.items.size();
-      size_t star = n;
-      for (size_t i = 0; i < n; ++i)
-        if (target.items[i]->kind == ExprKind::starred) star = i;
-      if (v.kind != Val::plain) {
-        items = v.items;
-      } else if (v.type->is(TypeKind::tuple)) {
-        if (v.in.is_constant()) {
-          for (size_t i = 0; i < v.type->elements().size(); ++i)
-            items.push_back(typed(In(v.in.constant().items()[i]), v.type->element(i)));
-        } else {
-          std::vector<const Type*> types = v.type->elements().vec();
-          ir::Node& unpack = make("prim::TupleUnpack", {v.in}, types);
-          for (size_t i = 0; i < types.size(); ++i) items.push_back(typed(unpack.output(i), types[i]));
-        }
-      } else if (v.type->is(TypeKind::list) || v.type->is(TypeKind::any)) {
-        if (star < n)
-          error(target.at, "a list cannot be unpacked with a starred name: its length is not known");
-        const Type* element = v.type->is(TypeKind::list) ? v.type->element() : Type::any();
-        ir::Node& unpack = make(v.type->is(TypeKind::list) ? "prim::ListUnpack" : "prim::TupleUnpack", {v.in},
-                                std::vector<const Type*>(n, element));
-        for (size_t i = 0; i < n; ++i) items.push_back(typed(unpack.output(i), element));
-      } else if (v.type->is_tensor()) {
-        Args args;
-        args.positional.push_back(v);
-        Val parts = materialise(call_builtin("aten::unbind", std::move(args), target.at));
-        ir::Node& unpack = make("prim::ListUnpack", {parts.in}, std::vector<const Type*>(n, Type::tensor()));
-        for (size_t i = 0; i < n; ++i) items.push_back(typed(unpack.output(i), Type::tensor()));
-      } else {
-        error(target.at,
-              fmt::format("cannot unpack a value of type {}", v.type->str(ir::TypeStyle::annotation)));
-      }
-      if (star < n) {
-        if (items.size() + 1 < n)
-          error(target.at,
-                fmt::format("need at least {} values to unpack but found {}", n - 1, items.size()));
-        size_t many = items.size() + 1 - n;
-        Val rest;
-        rest.kind = Val::tuple;
-        rest.items.assign(items.begin() + static_cast<long>(star),
-                          items.begin() + static_cast<long>(star + many));
-        items.erase(items.begin() + static_cast<long>(star), items.begin() + static_cast<long>(star + many));
-        std::vector<const Type*> types;
-        for (const Val& i : rest.items) types.push_back(i.type);
-        rest.type = Type::tuple(types);
-        items.insert(items.begin() + static_cast<long>(star), rest);
-      }
-      if (items.size() != n)
-        error(target.at, fmt::format("need {} values to unpack but found {}", n, items.size()));
-      for (size_t i = 0; i < n; ++i) {
-        const Expr& t = *target.items[i];
-        assign(t.kind == ExprKind::starred ? *t.items[0] : t, std::move(items[i]));
-      }
-      return;
-    }
-    default:
-      error(target.at, "this cannot be assigned to");
-  }
-}
-
-void Compiler::assign_subscript(const Expr& target, Val v) {
-  Val base = materialise(value(*target.items[0]));
-  if (base.type->is_tensor() || base.type->is(TypeKind::any)) {
-    std::vector<Val> indices;
-    Val part = index_tensor(base, target, &indices);
-    Val number = v;
-    if (!v.type->is_tensor() && !v.type->is(TypeKind::any)) {
-      if (v.kind == Val::list || v.type->is(TypeKind::list)) {
-        Args args;
-        args.positional.push_back(v);
-        v = call_builtin("aten::tensor", std::move(args), target.at);
-      }
-    }
-    if (!indices.empty()) {
-      if (!v.type->is_tensor()) v = simple("prim::NumToTensor", {operand(v)}, Type::tensor());
-      Val list;
-      list.kind = Val::list;
-      list.items = indices;
-      list.type = Type::list(Type::optional(Type::tensor()));
-      Args args;
-      args.positional = {part, list, v};
-      call_builtin("aten::index_put_", std::move(args), target.at);
-    } else {
-      Args args;
-      args.positional = {part, v};
-      call_builtin(v.type->is_tensor() ? "aten::copy_" : "aten::fill_", std::move(args), target.at);
-    }
-    return;
-  }
-  if (target.items.size() != 2 || target.items[1]->kind == ExprKind::slice)
-    error(target.at, "slices of lists cannot be assigned to");
-  if (base.type->is(TypeKind::class_)) {
-    ClassType* type = unit_.find_class(base.type->name());
-    Function* f = type ? type->method("__setitem__") : nullptr;
-    if (!f) error(target.at, fmt::format("{} has no __setitem__", base.type->name().view()));
-    Args args;
-    args.positional = {value(*target.items[1]), v};
-    call_function(*f, base, std::move(args), target.at);
-    return;
-  }
-  Args args;
-  args.positional = {base, value(*target.items[1]), v};
-  call_builtin("aten::_set_item", std::move(args), target.at);
-}
-
-void Compiler::augmented(const Stmt& s) {
-  const Expr& target = *s.targets[0];
-  Val old = value(target);
-  Val by = value(*s.value);
-  static const std::unordered_map<std::string, std::string> in_place = {
-      {"+", "aten::add_"},         {"-", "aten::sub_"},         {"*", "aten::mul_"},
-      {"/", "aten::div_"},         {"%", "aten::remainder_"},   {"**", "aten::pow_"},
-      {"|", "aten::__ior__"},      {"&", "aten::__iand__"},     {"^", "aten::__ixor__"},
-      {"<<", "aten::__ilshift__"}, {">>", "aten::__irshift__"}, {"//", "aten::floor_divide_"}};
-  auto it = in_place.find(s.op);
-  bool mutates =
-      (old.type->is_tensor() || (old.type->is(TypeKind::list) && s.op == "+")) && it != in_place.end();
-  if (mutates) {
-    Args args;
-    args.positional = {old, by};
-    Val v = call_builtin(it->second, std::move(args), s.at);
-    // A name keeps the changed tensor; a place in a container already holds it.
-    if (target.kind == ExprKind::name)
-      assign(target, v);
-    else if (target.kind == ExprKind::subscript && !value(*target.items[0]).type->is_tensor())
-      assign(target, v);
-    return;
-  }
-  assign(target, binary(s.op, old, by, s.at));
 }
 
 }  // namespace tern::script

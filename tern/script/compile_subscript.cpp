@@ -6,19 +6,18 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
-namespace {
-
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
-}  // namespace
-
 Val Compiler::subscript(const Expr& e) { return subscript_value(value(*e.items[0]), e); }
 
 Val Compiler::subscript_value(Val base, const Expr& e) {
   const Type* t = base.type;
   uint32_t at = e.at;
-  if (t->is_tensor() || t->is(TypeKind::any)) return index_tensor(materialise(std::move(base)), e);
-  if (e.items.size() != 2) error(at, fmt::format("a value of type {} takes one index", say(t)));
+  bool unknown = t->is(TypeKind::any) && !strict_;
+  if (t->is_tensor() || unknown) return index_tensor(materialise(std::move(base)), e);
+  bool container = t->is(TypeKind::list) || t->is(TypeKind::dict) || t->is(TypeKind::string) ||
+                   t->is(TypeKind::tuple) || t->is(TypeKind::class_) || t->is(TypeKind::interface);
+  if (!container) error(at, fmt::format("'{}' object is not subscriptable", say(base)));
+  if (e.items.size() != 2)
+    error(at, fmt::format("Only tensors can be indexed with more than one index; this is {}", say(base)));
   const Expr& index = *e.items[1];
   if (t->is(TypeKind::tuple)) {
     auto whole = [&](const Expr* x, int64_t otherwise) -> int64_t {
@@ -59,17 +58,20 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
     if (i.is_constant() && i.in.constant().is_int()) {
       int64_t k = i.in.constant().to_int();
       if (k < -n || k >= n)
-        error(index.at, fmt::format("tuple index {} out of range: it has {} elements", k, n));
+        error(index.at, fmt::format("Tuple index out of range. Tuple is length {} and index is {}", n, k));
       return get(k < 0 ? k + n : k);
     }
     const Type* common = n ? t->element(0) : nullptr;
     for (const Type* x : t->elements()) common = common ? unify(common, x) : nullptr;
-    if (!common) error(index.at, "the index of a tuple of different types must be a constant");
+    if (!common)
+      error(index.at,
+            fmt::format("Cannot index into a tuple with a non-integer literal because we cannot resolve the "
+                        "output type"));
     base = materialise(base);
     return simple("prim::TupleIndex", {base.in, operand(i)}, common);
   }
   base = materialise(std::move(base));
-  if (t->is(TypeKind::class_)) {
+  if (t->is(TypeKind::class_) || t->is(TypeKind::interface)) {
     ClassType* c = unit_.find_class(t->name());
     Val i = index.kind == ExprKind::slice ? Val() : value(index);
     if (c && index.kind != ExprKind::slice) {
@@ -92,9 +94,6 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
     error(at, fmt::format("{} cannot be indexed with this; an index of a list of modules must be a constant",
                           t->name().view()));
   }
-  if (t->is(TypeKind::optional))
-    error(at,
-          fmt::format("a value of type {} may be None: test it with 'is not None' before indexing", say(t)));
   Args args;
   args.positional.push_back(base);
   if (index.kind == ExprKind::slice) {
@@ -187,7 +186,11 @@ Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
       v = run("aten::select", {v, constant(dim), p.value}, at);
       if (dim < 0) ++dim;
     } else {
-      error(at, fmt::format("a tensor cannot be indexed with a value of type {}", say(p.value.type)));
+      error(at,
+            fmt::format(
+                "Unsupported operation: indexing tensor with unsupported index type '{}'. Only ints, slices, "
+                "lists and tensors are supported",
+                say(p.value)));
     }
   }
   if (tensors.empty()) return v;

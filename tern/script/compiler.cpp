@@ -7,6 +7,7 @@
 
 #include "tern/base/format.h"
 #include "tern/ir/verify.h"
+#include "tern/script/functional.h"
 
 namespace tern::script {
 namespace {
@@ -158,7 +159,8 @@ Compiler::Compiler(Unit& unit, Function& function)
       def_(*function.def_),
       source_(*function.file_->source),
       qualifier_(
-          before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())) {
+          before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())),
+      strict_(unit.known_operators_only && function.file_->source != functional_source()) {
   line_starts_.push_back(0);
   for (size_t i = 0; i < source_.text.size(); ++i)
     if (source_.text[i] == '\n') line_starts_.push_back(static_cast<uint32_t>(i + 1));
@@ -181,8 +183,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     const Type *a = inner(*e.items[0]), *b = inner(*e.items[1]);
     if (a->is(TypeKind::none)) return Type::optional(b);
     if (b->is(TypeKind::none)) return Type::optional(a);
-    const Type* both[] = {a, b};
-    return Type::union_of(both);
+    return make_union({a, b});
   }
   if (e.kind == ExprKind::tuple) {
     std::vector<const Type*> items;
@@ -204,6 +205,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
       if (parts.size() != n) fail_at(source, e.at, fmt::format("{} takes {} types", head, n));
     };
     if (head == "List" || head == "list" || head == "Sequence") return need(1), Type::list(inner(*parts[0]));
+    if (head.starts_with("BroadcastingList")) return need(1), Type::list(inner(*parts[0]));
     if (head == "Optional") return need(1), Type::optional(inner(*parts[0]));
     if (head == "Final") return need(1), inner(*parts[0]);
     if (head == "Future" || head == "Await") return need(1), Type::future(inner(*parts[0]));
@@ -211,22 +213,16 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     std::vector<const Type*> items;
     for (const Expr* p : parts) items.push_back(inner(*p));
     if (head == "Tuple" || head == "tuple") return Type::tuple(items);
-    if (head == "Union") {
-      std::vector<const Type*> rest;
-      bool none = false;
-      for (const Type* t : items) {
-        if (t->is(TypeKind::none))
-          none = true;
-        else
-          rest.push_back(t);
-      }
-      if (rest.size() == 1) return none ? Type::optional(rest[0]) : rest[0];
-      return Type::union_of(items);
-    }
+    if (head == "Union") return make_union(items);
     fail_at(source, e.at, fmt::format("unknown type constructor {}", head));
   }
   std::string path = dotted(e);
-  if (path.empty()) fail_at(source, e.at, "this is not a type");
+  if (path.empty())
+    fail_at(source, e.at,
+            fmt::format("Expression of type {} cannot be used in a type expression",
+                        e.kind == ExprKind::constant ? "const"
+                        : e.kind == ExprKind::list   ? "list_literal"
+                                                     : "expr"));
   static const std::unordered_map<std::string, const Type*> names = {
       {"Tensor", Type::tensor()},
       {"torch.Tensor", Type::tensor()},
@@ -266,24 +262,41 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     fail_at(
         source, e.at,
         fmt::format("{} is a class that an extension of PyTorch defines in C++; Tern cannot load it", path));
-  fail_at(source, e.at, fmt::format("unknown type {}", path));
+  fail_at(source, e.at,
+          unit.known_operators_only ? fmt::format("name '{}' is not defined", path)
+                                    : fmt::format("Unknown type name '{}'", path));
 }
 
 void Compiler::declare(Unit& unit, Function& f) {
   if (f.has_signature_ || !f.def_) return;
   const Source& source = *f.file_->source;
   std::string qualifier(before_last_dot(f.owner() ? f.owner()->name.view() : f.qualified().view()));
-  const Def& d = *f.def_;
+  const Def& d = f.signature_ ? *f.signature_ : *f.def_;
   std::vector<Argument> args;
   for (size_t i = 0; i < d.params.size(); ++i) {
     const Param& p = d.params[i];
     Argument a;
     a.name = p.name;
     a.keyword_only = p.keyword_only;
-    if (i == 0 && f.owner()) {
+    if (i == 0 && f.owner() && !f.is_static) {
       a.type = f.owner()->type();
     } else {
       a.type = p.annotation ? resolve_type(unit, source, qualifier, *p.annotation) : Type::tensor();
+      a.inferred = !p.annotation;
+      if (p.annotation && p.annotation->kind == ExprKind::subscript) {
+        std::string head = dotted(*p.annotation->items[0]);
+        if (head == "Optional" && p.annotation->items[1]->kind == ExprKind::subscript)
+          head = dotted(*p.annotation->items[1]->items[0]);
+        if (head.starts_with("BroadcastingList") && head.size() == 17) a.fixed_size = head[16] - '0';
+      }
+      if (p.default_value && unit.known_operators_only && f.file_->source != functional_source() &&
+          (p.default_value->kind == ExprKind::list || p.default_value->kind == ExprKind::dict))
+        fail_at(
+            source, d.at,
+            "Mutable default parameters are not supported because Python binds them to the function and they "
+            "persist across function calls.\nAs a workaround, make the default None and instantiate the "
+            "mutable "
+            "parameter within the body of the function.");
       if (p.default_value) {
         std::optional<tern::Value> v = literal(unit, *p.default_value);
         if (!v) fail_at(source, p.default_value->at, "the default of an argument must be a constant");
@@ -295,12 +308,14 @@ void Compiler::declare(Unit& unit, Function& f) {
         fail_at(source, p.at, fmt::format("the argument '{}' is there twice", p.name));
     args.push_back(std::move(a));
   }
-  if (f.owner() && args.empty()) fail_at(source, d.at, "a method needs the argument self");
+  if (f.owner() && !f.is_static && args.empty()) fail_at(source, d.at, "methods must have a self argument");
   f.args_ = std::move(args);
   if (d.returns)
     f.returns_ = resolve_type(unit, source, qualifier, *d.returns);
   else if (d.name == "__init__")
     f.returns_ = Type::none();
+  else if (f.ignored)
+    f.returns_ = Type::tensor();
   f.has_signature_ = true;
 }
 
@@ -309,7 +324,7 @@ void Compiler::compile(Unit& unit, Function& f) {
   if (f.state_ == Function::State::compiling) {
     if (f.returns_) return;
     fail_at(*f.file_->source, f.def_->at,
-            fmt::format("{} calls itself: annotate what it returns", f.qualified().view()));
+            fmt::format("function '{}' is called recursively. Recursive calls are not supported", f.name()));
   }
   declare(unit, f);
   f.state_ = Function::State::compiling;
@@ -363,8 +378,7 @@ void Compiler::run(const Type* returns) {
     bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) ||
                         returns->is(TypeKind::any);
     if (!none_is_fine)
-      error(def_.at, fmt::format("{} says it returns {} but there is a path without a return statement",
-                                 def_.name, returns->str(ir::TypeStyle::annotation)));
+      error(def_.at, "Function was not annotated as having type None, but does not return along all paths");
     body.push_back(&last);
   }
   list(body);
@@ -373,7 +387,7 @@ void Compiler::run(const Type* returns) {
     auto it = top.undefined.find("$ret");
     if (it != top.undefined.end() || !top.diverged) {
       if (it != top.undefined.end())
-        error(def_.at, fmt::format("the return values do not fit together: {}", it->second));
+        error(def_.at, fmt::format("the return values do not fit together: {}", it->second.why));
     }
     graph_->add_output(returns && !returns->is(TypeKind::none) ? uninitialized(returns).in : In());
   } else {
@@ -395,8 +409,22 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
               : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
               : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
                                                                  : ClassKind::plain;
-  if (type.kind == ClassKind::enumeration)
-    fail_at(source, c.at, "enums are not supported in scripts: use int constants");
+  for (const std::string& decorator : c.decorators)
+    if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
+  if (type.kind == ClassKind::enumeration) {
+    for (const StmtPtr& s : c.body) {
+      if (s->kind != StmtKind::assign || s->targets[0]->kind != ExprKind::name) continue;
+      std::optional<tern::Value> v = literal(unit, *s->value);
+      if (!v || !(v->is_int() || v->is_float() || v->is_string()))
+        fail_at(source, s->at, "Enum values must be int, float or str literals");
+      auto* member = new EnumMember;
+      member->type = type.name;
+      member->name = s->targets[0]->text;
+      member->value = *v;
+      type.add({s->targets[0]->text, type.type(), Role::constant, tern::Value::object(member)});
+    }
+    return;
+  }
   std::set<std::string> parameters, buffers;
   auto names = [&](const Expr& e, std::set<std::string>& into) {
     if (e.kind == ExprKind::list)
@@ -412,6 +440,10 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
   for (const StmtPtr& s : c.body) {
     Attribute a;
     const Expr* annotation = nullptr;
+    // What __init__ assigns gives the attributes of a user's class their types.
+    if (s->kind == StmtKind::annotated && !s->value && type.kind == ClassKind::plain &&
+        unit.known_operators_only)
+      continue;
     if (s->kind == StmtKind::annotated && s->targets[0]->kind == ExprKind::name) {
       a.name = s->targets[0]->text;
       annotation = s->annotation.get();
@@ -451,6 +483,17 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     f->file_ = type.file_;
     f->def_ = &d;
     f->state_ = Function::State::declared;
+    for (const std::string& decorator : d.decorators) {
+      std::string_view last = std::string_view(decorator).substr(decorator.rfind('.') + 1);
+      if (last == "staticmethod") f->is_static = true;
+      if (last == "property") type.properties.emplace_back(Symbol(d.name), f.get(), nullptr);
+      if (last == "ignore" || last == "unused") f->ignored = true;
+      if (decorator == d.name + ".setter") {
+        for (auto& [name, getter, setter] : type.properties)
+          if (name == Symbol(d.name)) setter = f.get();
+        f->name_ = Symbol(type.name.str() + "." + d.name + "_setter");
+      }
+    }
     type.add_method(std::move(f));
   }
 }

@@ -17,6 +17,7 @@ struct Val {
   ir::In in;
   const ir::Type* type = nullptr;
   std::vector<Val> items;
+  std::vector<Symbol> fields = {};  // of an operator's results: values, indices
 
   bool is_constant() const { return kind == plain && in.is_constant(); }
   bool is_none() const { return is_constant() && in.constant().is_none() && type->is(ir::TypeKind::none); }
@@ -77,11 +78,16 @@ class Compiler {
   using In = ir::In;
   using List = std::vector<const Stmt*>;
 
+  // Why a name has no value; nothing to say: it is just not there.
+  struct Undefined {
+    std::string why;
+    uint32_t at = 0;
+  };
   struct Frame {
     Frame* parent = nullptr;
     ir::Block* block = nullptr;
     std::unordered_map<std::string, Val> values;
-    std::unordered_map<std::string, std::string> undefined;  // name -> why
+    std::unordered_map<std::string, Undefined> undefined;
     std::unordered_map<std::string, const Type*> declared;
     std::vector<std::string> assigned;
     std::set<std::string> assigned_set;
@@ -89,6 +95,12 @@ class Compiler {
   };
   struct Loop {
     bool has_return = false;
+    size_t withs = 0;  // that were open around it
+  };
+  // A context that is open: an object with __exit__, or the gradient mode to go back to.
+  struct With {
+    Val context;
+    bool grad_mode = false;
   };
 
   // ---- the function ----
@@ -119,18 +131,28 @@ class Compiler {
   void list(const List& statements);
   static List pointers(const Body& body);
   void statement(const Stmt& s);
+  using Body_ = tern::Function<void()>;
   void if_statement(const Condition& c, const List& then, const List& otherwise, uint32_t at);
-  void merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges);
+  void if_branches(const Condition& c, const Body_& then, const Body_& otherwise, uint32_t at);
+  void merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges, uint32_t at);
   void loop_statement(const Stmt& s);
-  void for_statement(const Stmt& s);
+  void for_statement(const Stmt& s, Sugar& over);
   void emit_loop(const Stmt& s, Val trip, const Condition* start,
                  std::vector<std::pair<const Expr*, Sugar>> per_trip, const Sugar* iterable);
-  bool unrolled(const Stmt& s, const Sugar& iterable);
+  void unroll_from(const Stmt& s, std::vector<Sugar>& items, size_t k, const List& rest);
   void return_statement(const Stmt& s);
   void assign(const Expr& target, Val v);
   void assign_sugar(const Expr& target, Sugar s);
   void assign_subscript(const Expr& target, Val v);
   void augmented(const Stmt& s);
+  void check_reassigned(const Expr& target, const Val& v, const Type* declared);
+  const Type* target_hint(const Expr& target);
+  static const Stmt& with_end();
+  void annotated_statement(const Stmt& s);
+  void delete_statement(const Stmt& s);
+  void with_statement(const Stmt& s);
+  void leave_with();
+  void leave_withs(size_t down_to);
   void assert_statement(const Stmt& s);
   void raise_statement(const Stmt& s);
   void assigned_names(const Body& body, std::set<std::string>& names, bool& returns);
@@ -145,8 +167,14 @@ class Compiler {
   Sugar name(const Expr& e);
   Sugar attribute(const Sugar& s, const std::string& name, uint32_t at);
   Sugar value_attribute(const Val& v, const std::string& name, uint32_t at);
+  Sugar operator_of(const std::string& name, uint32_t at);
+  std::string method_of(const Val& v, const std::string& name, uint32_t at);
+  static std::string class_text(const Type* t);
   Sugar space_attribute(const std::string& space, const std::string& name, uint32_t at);
   Condition condition(const Expr& e);
+  Condition both_conditions(const Expr& e);
+  Condition identity(const Expr& left, const Expr& right, bool negated, uint32_t at);
+  Condition instance(const Expr& e);
   Val to_bool(Val v, uint32_t at);
   Val short_circuit(const Expr& e);
   Val ternary(const Expr& e, const Type* hint);
@@ -156,6 +184,7 @@ class Compiler {
   Val subscript_value(Val base, const Expr& e);
   Val index_tensor(Val base, const Expr& e, std::vector<Val>* indices = nullptr);
   Val comprehension(const Expr& e, const Type* hint);
+  static const Type* container_hint(const Type* hint, TypeKind kind);
   Val list_display(const Expr& e, const Type* hint);
   Val dict_display(const Expr& e, const Type* hint);
   Val fstring(const Expr& e);
@@ -169,15 +198,30 @@ class Compiler {
   Args arguments(const Expr& call, size_t skip = 0);
   Sugar call(const Expr& e, const Type* hint);
   Val call_builtin(const std::string& name, Args args, uint32_t at);
-  std::optional<Val> try_builtin(const std::string& name, const Args& args, uint32_t at, std::string* why);
-  std::optional<std::vector<In>> match(const Signature& s, const Args& args, int leniency, Bindings& bindings,
-                                       std::string* why);
-  std::optional<Val> coerce(const Val& v, const Pattern& p, Bindings& b, int leniency, int fixed_size);
-  std::optional<Val> convert(const Val& v, const Type* type, int leniency);
-  Val to_type(Val v, const Type* type, uint32_t at, std::string_view what);
+  std::optional<Val> try_builtin(const std::string& name, const Args& args, uint32_t at,
+                                 std::vector<std::string>* why);
+  std::optional<std::vector<In>> match(const Signature& s, const Args& args, bool conversions,
+                                       Bindings& bindings, std::string* why);
+  bool bind_pattern(const Type* t, const Pattern& p, Bindings& b);
+  std::optional<Val> coerce(const Val& v, const Pattern& p, Bindings& b, bool conversions, int fixed_size);
+  // Without `conversions` only what needs no node: subtypes, tuples for lists.
+  std::optional<Val> convert(const Val& v, const Type* type, bool conversions);
+  std::optional<Val> try_type(Val v, const Type* type);
+  bool subtype(const Type* a, const Type* b);
+  bool implements(const Type* type, const Type* interface);
+  Val pieces(const Val& v);
+  std::string say(const Val& v) const;  // its type, for messages
+  static std::string ir_text(const Type* t);
   Val call_function(Function& f, std::optional<Val> self, Args args, uint32_t at);
+  Val call_overloaded(Function& f, Args args, uint32_t at);
+  Val call_ignored(Function& f, Args args, uint32_t at);
+  std::optional<std::vector<In>> bind_call(Function& f, bool has_self, const Args& args, std::string* why);
+  static std::string schema_text(const Function& f);
   Val construct(ClassType& type, Args args, uint32_t at);
+  Val call_magic(const Val& self, const char* method, std::vector<Val> args, uint32_t at);
+  ClassType* class_of(const Val& v);
   Sugar special(const std::string& name, const Expr& e, const Type* hint);
+  Val fork(const Expr& e);
   Val unknown_operator(const std::string& name, Args args, uint32_t at);
   Val length(const Sugar& iterable, uint32_t at);
   Sugar element(const Sugar& iterable, const Val& index, uint32_t at);
@@ -190,9 +234,14 @@ class Compiler {
   const Def& def_;
   const Source& source_;
   std::string qualifier_;  // "__torch__": where bare names are looked up
+  bool strict_;            // operators nobody knows are errors; what they give fits everything otherwise
   std::unique_ptr<ir::Graph> graph_;
   Frame* frame_ = nullptr;
   std::vector<Loop*> loops_;
+  std::vector<With> withs_;
+  std::vector<size_t> with_counts_;  // contexts of each open `with`
+  int list_depth_ = 0;
+  std::unordered_map<const ir::Value*, std::vector<Symbol>> fields_;  // tuples of named results
   const Type* returns_ = nullptr;  // declared or found; nullptr: not known yet
   bool provisional_ = false;       // the first of two runs, to find what is returned
   const Type* found_returns_ = nullptr;

@@ -6,14 +6,16 @@
 #include "tern/script/compiler.h"
 
 namespace tern::script {
-namespace {
-
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
-
-}  // namespace
-
 Sugar Compiler::iterable(Sugar s, uint32_t at) {
   if (s.kind == Sugar::iterable) return s;
+  if (s.kind == Sugar::class_ && s.owner->kind == ClassKind::enumeration) {
+    Sugar members;
+    members.self.kind = Val::list;
+    for (const Attribute& a : s.owner->attributes)
+      members.self.items.push_back(typed(In(a.value), s.owner->type()));
+    members.self.type = Type::list(s.owner->type());
+    s = std::move(members);
+  }
   Val v = as_value(std::move(s), at);
   Sugar out;
   if (v.type->is(TypeKind::dict)) {
@@ -23,8 +25,9 @@ Sugar Compiler::iterable(Sugar s, uint32_t at) {
   }
   if (v.kind == Val::list) v = materialise(v);
   bool fine = v.type->is(TypeKind::list) || v.type->is(TypeKind::tuple) || v.type->is_tensor() ||
-              v.type->is(TypeKind::string) || v.type->is(TypeKind::class_) || v.type->is(TypeKind::any);
-  if (!fine) error(at, fmt::format("a value of type {} cannot be iterated over", say(v.type)));
+              v.type->is(TypeKind::string) || v.type->is(TypeKind::class_) ||
+              (v.type->is(TypeKind::any) && !strict_);
+  if (!fine) error(at, fmt::format("'{}' object is not iterable", say(v)));
   out.self = std::move(v);
   return out;
 }

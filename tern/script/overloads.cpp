@@ -1,5 +1,4 @@
 // Which overload a call means: types matched with TorchScript's implicit conversions.
-
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
@@ -7,184 +6,249 @@
 namespace tern::script {
 namespace {
 
-std::string say(const ir::Type* t) { return t->str(ir::TypeStyle::annotation); }
+using ir::Type;
+using ir::TypeKind;
+
+bool is_number(const Type* t) {
+  return t->is(TypeKind::int_) || t->is(TypeKind::float_) || t->is(TypeKind::complex_) ||
+         t->is(TypeKind::number);
+}
 
 }  // namespace
 
-// Leniency: 0 as the types say; 1 with TorchScript's implicit conversions; 2 with numbers for tensors.
-std::optional<Val> Compiler::convert(const Val& v, const Type* type, int leniency) {
+// ---- subtypes ----
+
+// Containers are invariant, tuples covariant; what comes from an operator nobody knows fits everything.
+bool Compiler::subtype(const Type* a, const Type* b) {
+  a = plain(a), b = plain(b);
+  if (a == b || b->is(TypeKind::any)) return true;
+  if (a->is(TypeKind::any)) return !strict_;
+  if (a->is(TypeKind::union_)) {
+    for (const Type* e : a->elements())
+      if (!subtype(e, b)) return false;
+    return true;
+  }
+  if (a->is(TypeKind::optional)) return subtype(Type::none(), b) && subtype(a->element(), b);
+  if (b->is(TypeKind::optional)) return a->is(TypeKind::none) || subtype(a, b->element());
+  if (b->is(TypeKind::union_)) {
+    for (const Type* e : b->elements())
+      if (subtype(a, e)) return true;
+    return false;
+  }
+  if (b->is(TypeKind::number)) return is_number(a);
+  if (b->is(TypeKind::interface)) return implements(a, b);
+  if (a->kind() != b->kind()) return false;
+  switch (a->kind()) {
+    case TypeKind::tuple:
+      if (a->elements().size() != b->elements().size()) return false;
+      if (!b->name().empty() && a->name() != b->name()) return false;
+      for (size_t i = 0; i < a->elements().size(); ++i)
+        if (!subtype(a->element(i), b->element(i))) return false;
+      return true;
+    case TypeKind::future:
+      return subtype(a->element(), b->element());
+    case TypeKind::list:
+    case TypeKind::dict:
+      if (strict_) return false;
+      return a->fits(*b);
+    default:
+      return false;
+  }
+}
+
+bool Compiler::implements(const Type* type, const Type* interface) {
+  if (type == interface) return true;
+  if (!type->is(TypeKind::class_) && !type->is(TypeKind::interface)) return false;
+  ClassType *c = unit_.find_class(type->name()), *wanted = unit_.find_class(interface->name());
+  if (!c || !wanted) return false;
+  for (const auto& m : wanted->methods) {
+    Function* f = c->method(Symbol(m->name()));
+    if (!f) return false;
+    unit_.declare(*f);
+    unit_.declare(*m);
+    if (f->args().size() != m->args().size()) return false;
+    if (!f->returns()) unit_.compile(*f);
+    if (f->returns() && m->returns() && !subtype(f->returns(), m->returns())) return false;
+    for (size_t i = 1; i < f->args().size(); ++i)
+      if (!subtype(m->args()[i].type, f->args()[i].type)) return false;
+  }
+  return true;
+}
+
+// ---- conversions ----
+
+std::optional<Val> Compiler::convert(const Val& v, const Type* type, bool conversions) {
   const Type* t = v.type;
   if (v.kind != Val::plain) {
     if (type->is(TypeKind::any)) return v;
-    Bindings none;
-    if (v.kind == Val::list && type->is(TypeKind::list)) {
-      Val out = v;
-      for (Val& item : out.items) {
-        std::optional<Val> c = convert(item, type->element(), leniency);
-        if (!c) return std::nullopt;
-        item = *c;
-      }
-      out.type = type;
-      return out;
-    }
-    if (v.kind == Val::tuple && type->is(TypeKind::tuple) && type->elements().size() == v.items.size()) {
-      Val out = v;
+    auto each = [&](Val out, auto wanted) -> std::optional<Val> {
       for (size_t i = 0; i < out.items.size(); ++i) {
-        std::optional<Val> c = convert(out.items[i], type->element(i), leniency);
+        std::optional<Val> c = convert(out.items[i], wanted(i), conversions);
         if (!c) return std::nullopt;
         out.items[i] = *c;
-        if (out.items[i].type->is(TypeKind::none)) out.items[i].type = type->element(i);
+        if (out.items[i].type->is(TypeKind::none)) out.items[i].type = wanted(i);
       }
       out.type = type;
       return out;
-    }
-    if (v.kind == Val::tuple && type->is(TypeKind::list)) {
+    };
+    if (type->is(TypeKind::list)) {  // a tuple of one type may stand for a list
       Val out = v;
       out.kind = Val::list;
-      for (Val& item : out.items) {
-        std::optional<Val> c = convert(item, type->element(), leniency);
-        if (!c) return std::nullopt;
-        item = *c;
-      }
-      out.type = type;
-      return out;
+      return each(std::move(out), [&](size_t) { return type->element(); });
     }
-    if (type->is(TypeKind::optional)) return convert(v, type->element(), leniency);
+    if (v.kind == Val::tuple && type->is(TypeKind::tuple) && type->elements().size() == v.items.size() &&
+        (type->name().empty() || type->name() == t->name()))
+      return each(v, [&](size_t i) { return type->element(i); });
+    if (type->is(TypeKind::optional)) return convert(v, type->element(), conversions);
     if (type->is(TypeKind::union_)) {
       for (const Type* u : type->elements())
-        if (std::optional<Val> c = convert(v, u, leniency)) return c;
+        if (std::optional<Val> c = convert(v, u, conversions)) return c;
     }
     return std::nullopt;
   }
-  if (t->fits(*type)) {
-    if (type->is(TypeKind::number) && t->is(TypeKind::bool_) && leniency < 1) return std::nullopt;
+  if (subtype(t, type)) {
     Val out = v;
-    if (t->is(TypeKind::none) || (t->is(TypeKind::any) && v.in.is_value()))
-      out.type = t->is(TypeKind::any) ? t : type;
+    if (t->is(TypeKind::none)) out.type = type;
     return out;
   }
-  if (type->is(TypeKind::optional))
-    return t->is(TypeKind::optional) ? std::nullopt : convert(v, type->element(), leniency);
+  if (t->is(TypeKind::optional) || t->is(TypeKind::union_)) return std::nullopt;
+  if (type->is(TypeKind::optional)) return convert(v, type->element(), conversions);
   if (t->is(TypeKind::tuple) && type->is(TypeKind::list)) {
     for (const Type* e : t->elements())
-      if (!e->fits(*type->element())) return std::nullopt;
-    Val out;
+      if (!subtype(e, type->element())) return std::nullopt;
+    Val out = pieces(v);
     out.kind = Val::list;
     out.type = type;
-    if (v.is_constant()) {
-      for (const tern::Value& item : v.in.constant().items()) out.items.push_back(constant(item));
-    } else {
-      ir::Node& unpack = make("prim::TupleUnpack", {v.in}, t->elements().vec());
-      for (ir::Value* o : unpack.outputs()) out.items.push_back(typed(*o, o->type()));
-    }
     return out;
   }
-  if (leniency < 1) return std::nullopt;
+  if (t->is(TypeKind::tuple) && type->is(TypeKind::tuple) && t->elements().size() == type->elements().size())
+    return convert(pieces(v), type, conversions);
+  if (!conversions) return std::nullopt;
   if (t->is_tensor()) {
     if (type->is(TypeKind::int_)) return simple("aten::IntImplicit", {v.in}, type);
     if (type->is(TypeKind::float_)) return simple("aten::FloatImplicit", {v.in}, type);
     if (type->is(TypeKind::complex_)) return simple("aten::ComplexImplicit", {v.in}, type);
     if (type->is(TypeKind::number)) return simple("aten::ScalarImplicit", {v.in}, type);
   }
-  if (type->is(TypeKind::float_) && (t->is(TypeKind::int_) || t->is(TypeKind::number))) {
-    if (v.is_constant() && !v.in.constant().scalar().is_symbolic())
-      return constant(v.in.constant().to_double());
-    return simple("aten::Float", {v.in}, type);
+  if (t->is(TypeKind::number)) {
+    if (type->is(TypeKind::float_)) return simple("aten::Float", {v.in}, type);
+    if (type->is(TypeKind::int_)) return simple("aten::Int", {v.in}, type);
+    if (type->is(TypeKind::complex_)) return simple("aten::Complex", {v.in}, type);
   }
-  if (type->is(TypeKind::int_) && t->is(TypeKind::number)) return simple("aten::Int", {v.in}, type);
-  if (type->is(TypeKind::complex_) && (t->is(TypeKind::int_) || t->is(TypeKind::float_)))
-    return simple("aten::Complex", {v.in}, type);
+  if (t->is(TypeKind::bool_)) {
+    if (type->is(TypeKind::float_)) return simple("aten::Float", {v.in}, type);
+    if (type->is(TypeKind::int_) || type->is(TypeKind::number))
+      return simple("aten::Int", {v.in}, Type::integer());
+  }
   if (type->is(TypeKind::device) && t->is(TypeKind::string)) return simple("aten::device", {v.in}, type);
-  if (leniency >= 2 && type->is_tensor() &&
-      (t->is(TypeKind::int_) || t->is(TypeKind::float_) || t->is(TypeKind::number) || t->is(TypeKind::bool_)))
-    return v;
   return std::nullopt;
 }
 
-std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b, int leniency,
-                                    int fixed_size) {
+// A tuple as its elements.
+Val Compiler::pieces(const Val& v) {
+  if (v.kind == Val::tuple) return v;
+  Val out;
+  out.kind = Val::tuple;
+  out.type = v.type;
+  if (v.is_constant()) {
+    for (size_t i = 0; i < v.type->elements().size(); ++i)
+      out.items.push_back(typed(In(v.in.constant().items()[i]), v.type->element(i)));
+  } else {
+    ir::Node& unpack = make("prim::TupleUnpack", {v.in}, v.type->elements().vec());
+    for (ir::Value* o : unpack.outputs()) out.items.push_back(typed(*o, o->type()));
+  }
+  return out;
+}
+
+// Binds the variables of a pattern to what stands in a type; false if the shapes differ.
+bool Compiler::bind_pattern(const Type* t, const Pattern& p, Bindings& b) {
   switch (p.kind) {
     case Pattern::exact:
-      return convert(v, p.type, leniency);
+      return t == p.type || subtype(t, p.type) || (t->is(TypeKind::any) && !strict_);
+    case Pattern::variable:
+      if (const Type* bound = b.find(p.name)) return plain(t) == plain(bound) || subtype(t, bound);
+      b.items.emplace_back(p.name, plain(t));
+      return true;
+    case Pattern::list:
+      return t->is(TypeKind::list) && bind_pattern(t->element(), p.items[0], b);
+    case Pattern::future:
+      return t->is(TypeKind::future) && bind_pattern(t->element(), p.items[0], b);
+    case Pattern::dict:
+      return t->is(TypeKind::dict) && bind_pattern(t->element(0), p.items[0], b) &&
+             bind_pattern(t->element(1), p.items[1], b);
+    case Pattern::optional:
+      if (t->is(TypeKind::none)) return true;
+      return bind_pattern(t->is(TypeKind::optional) ? t->element() : t, p.items[0], b);
+    case Pattern::tuple:
+      if (!t->is(TypeKind::tuple) || t->elements().size() != p.items.size()) return false;
+      for (size_t i = 0; i < p.items.size(); ++i)
+        if (!bind_pattern(t->element(i), p.items[i], b)) return false;
+      return true;
+    case Pattern::any_enum:
+      return t->is(TypeKind::enum_);
+    case Pattern::any_class:
+      return t->is(TypeKind::class_);
+  }
+  return false;
+}
+
+std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b, bool conversions,
+                                    int fixed_size) {
+  if (p.kind == Pattern::exact) return convert(v, p.type, conversions);
+  if (v.type->is(TypeKind::any) && !strict_) return v;
+  switch (p.kind) {
     case Pattern::variable: {
-      if (const Type* bound = b.find(p.name)) return convert(v, bound, leniency);
+      if (const Type* bound = b.find(p.name)) return convert(v, bound, conversions);
       b.items.emplace_back(p.name, plain(v.type));
       return v;
     }
-    case Pattern::optional:
+    case Pattern::optional: {
       if (v.is_none()) return v;
       if (v.kind == Val::plain && v.type->is(TypeKind::optional)) {
-        Val inner = v;
-        inner.type = v.type->element();
-        // The value stays optional: only its type is matched.
         Bindings trial = b;
-        std::optional<Val> c = coerce(inner, p.items[0], trial, 0, fixed_size);
-        if (!c) return std::nullopt;
+        if (!bind_pattern(v.type, p, trial)) return std::nullopt;
         b = trial;
         return v;
       }
-      return coerce(v, p.items[0], b, leniency, fixed_size);
+      return coerce(v, p.items[0], b, conversions, fixed_size);
+    }
     case Pattern::list: {
-      if (v.kind == Val::list || v.kind == Val::tuple) {
+      const Pattern& inner = p.items[0];
+      if (v.kind != Val::plain) {
         Val out = v;
         out.kind = Val::list;
-        const Type* element = nullptr;
+        if (inner.kind == Pattern::variable && !b.find(inner.name)) {
+          const Type* element = nullptr;
+          if (v.type->is(TypeKind::list)) {
+            element = v.type->element();
+          } else {
+            for (const Val& item : v.items) {
+              element = element ? unify(element, plain(item.type)) : plain(item.type);
+              if (!element) return std::nullopt;
+            }
+          }
+          b.items.emplace_back(inner.name, element ? element : Type::tensor());
+        }
         for (Val& item : out.items) {
-          std::optional<Val> c = coerce(item, p.items[0], b, leniency, 0);
+          std::optional<Val> c = coerce(item, inner, b, conversions, 0);
           if (!c) return std::nullopt;
           item = *c;
-          element = element ? element : plain(item.type);
         }
-        if (out.items.empty() && p.items[0].kind == Pattern::variable && !b.find(p.items[0].name))
-          b.items.emplace_back(p.items[0].name,
-                               v.type->is(TypeKind::list) ? v.type->element() : Type::tensor());
-        out.type =
-            Type::list(p.items[0].kind == Pattern::exact || !element ? instantiate(p.items[0], b) : element);
+        out.type = Type::list(instantiate(inner, b));
         return out;
       }
-      if (v.type->is(TypeKind::any)) return v;
       if (v.type->is(TypeKind::list)) {
-        const Pattern& inner = p.items[0];
-        if (inner.kind == Pattern::variable) {
-          const Type* bound = b.find(inner.name);
-          if (!bound)
-            b.items.emplace_back(inner.name, plain(v.type->element()));
-          else if (!v.type->element()->fits(*bound))
-            return std::nullopt;
-          return v;
-        }
-        if (inner.kind == Pattern::exact) {
-          bool ok = v.type->element()->fits(*inner.type);
-          return ok ? std::optional<Val>(v) : std::nullopt;
-        }
-        if (inner.kind == Pattern::optional && inner.items[0].kind == Pattern::exact) {
-          const Type* e =
-              v.type->element()->is(TypeKind::optional) ? v.type->element()->element() : v.type->element();
-          return e->fits(*inner.items[0].type) ? std::optional<Val>(v) : std::nullopt;
-        }
-        if (inner.kind == Pattern::tuple && v.type->element()->is(TypeKind::tuple) &&
-            v.type->element()->elements().size() == inner.items.size()) {
-          for (size_t i = 0; i < inner.items.size(); ++i) {
-            const Type* e = v.type->element()->element(i);
-            if (inner.items[i].kind == Pattern::variable && !b.find(inner.items[i].name))
-              b.items.emplace_back(inner.items[i].name, plain(e));
-          }
+        Bindings trial = b;
+        if (bind_pattern(v.type, p, trial)) {
+          b = trial;
           return v;
         }
         return std::nullopt;
       }
-      if (v.type->is(TypeKind::tuple)) {
-        const Type* element = v.type->elements().size() ? v.type->element(0) : Type::any();
-        for (const Type* e : v.type->elements()) {
-          const Type* both = element ? unify(element, e) : nullptr;
-          if (!both) return std::nullopt;
-          element = both;
-        }
-        if (p.items[0].kind == Pattern::exact && !element->fits(*p.items[0].type)) return std::nullopt;
-        return convert(v, Type::list(element), leniency);
-      }
-      if (fixed_size > 0) {
-        std::optional<Val> one = coerce(v, p.items[0], b, leniency, 0);
+      if (v.type->is(TypeKind::tuple) && v.type->elements().size())
+        return coerce(pieces(v), p, b, conversions, fixed_size);
+      if (fixed_size > 0 && !v.type->is(TypeKind::tuple)) {
+        std::optional<Val> one = coerce(v, inner, b, conversions, 0);
         if (!one) return std::nullopt;
         Val out;
         out.kind = Val::list;
@@ -194,33 +258,18 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
       }
       return std::nullopt;
     }
-    case Pattern::dict: {
-      if (v.type->is(TypeKind::any)) return v;
-      if (!v.type->is(TypeKind::dict)) return std::nullopt;
-      for (size_t i = 0; i < 2; ++i) {
-        const Pattern& inner = p.items[i];
-        const Type* e = v.type->element(i);
-        if (inner.kind != Pattern::variable) {
-          if (inner.kind == Pattern::exact && !e->fits(*inner.type)) return std::nullopt;
-          continue;
-        }
-        const Type* bound = b.find(inner.name);
-        if (!bound)
-          b.items.emplace_back(inner.name, plain(e));
-        else if (!e->fits(*bound))
-          return std::nullopt;
-      }
+    default: {
+      Bindings trial = b;
+      if (!bind_pattern(v.type, p, trial)) return std::nullopt;
+      b = trial;
       return v;
     }
-    case Pattern::tuple:
-      return v.type->is(TypeKind::tuple) && v.type->elements().size() == p.items.size()
-                 ? std::optional<Val>(v)
-                 : std::nullopt;
   }
-  return std::nullopt;
 }
 
-std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Args& args, int leniency,
+// ---- matching ----
+
+std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Args& args, bool conversions,
                                                    Bindings& bindings, std::string* why) {
   auto refuse = [&](std::string text) {
     if (why) *why = std::move(text);
@@ -230,42 +279,42 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
   size_t positions = 0;
   for (const SigArg& a : s.args) positions += !a.keyword_only;
   std::vector<Val> variadic;
-  Val tail;  // view(2, 3) for view(int[] size)
-  for (size_t i = 0; i < args.positional.size(); ++i) {
-    if (i < positions) {
+  Val rest;  // view(2, 3) for view(int[] size)
+  auto takes_ints = [&](size_t i) {
+    return s.args[i].type.kind == Pattern::list && s.args[i].type.items[0].kind == Pattern::exact &&
+           s.args[i].type.items[0].type->is(TypeKind::int_);
+  };
+  size_t given = args.positional.size();
+  for (size_t i = 0; i < given; ++i) {
+    // Ints may stand one by one for the list that is the last positional argument.
+    if (i + 1 == positions && s.op && takes_ints(i) && !s.args[i].fixed_size &&
+        args.positional[i].kind == Val::plain && !args.positional[i].type->is(TypeKind::list) &&
+        !args.positional[i].type->is(TypeKind::tuple)) {
+      rest.kind = Val::list;
+      rest.type = Type::list(Type::integer());
+      rest.items.assign(args.positional.begin() + static_cast<ptrdiff_t>(i), args.positional.end());
+      slots[i] = &rest;
+      break;
+    }
+    // torch.einsum("ij,jk", a, b), torch.meshgrid(a, b): so may tensors, for these.
+    if (i + 1 == positions && s.op && args.positional[i].type->is_tensor() &&
+        s.args[i].type.kind == Pattern::list &&
+        (s.name.view() == "aten::einsum" || s.name.view() == "aten::meshgrid" ||
+         s.name.view() == "aten::broadcast_tensors" || s.name.view() == "aten::cartesian_prod" ||
+         s.name.view() == "aten::block_diag")) {
+      rest.kind = Val::list;
+      rest.type = Type::list(Type::tensor());
+      rest.items.assign(args.positional.begin() + static_cast<ptrdiff_t>(i), args.positional.end());
+      slots[i] = &rest;
+      break;
+    }
+    if (i < positions)
       slots[i] = &args.positional[i];
-    } else if (s.vararg) {
+    else if (s.vararg)
       variadic.push_back(args.positional[i]);
-    } else {
-      // The last positional list takes the rest: x.view(2, 3), x.permute(0, 2, 1).
-      size_t last = positions - 1;
-      bool list_of_ints = positions && s.op && s.args[last].type.kind == Pattern::list &&
-                          s.args[last].type.items[0].kind == Pattern::exact &&
-                          s.args[last].type.items[0].type->is(TypeKind::int_);
-      if (!list_of_ints)
-        return refuse(fmt::format("takes {} positional arguments but {} were given", positions,
-                                  args.positional.size()));
-      if (tail.kind == Val::plain) {
-        tail.kind = Val::list;
-        tail.items.push_back(*slots[last]);
-        tail.type = Type::list(Type::integer());
-      }
-      tail.items.push_back(args.positional[i]);
-    }
-  }
-  if (tail.kind == Val::list) slots[positions - 1] = &tail;
-  // view(5): one int for the whole list.
-  Val single;
-  if (s.op && positions && args.positional.size() == positions && tail.kind == Val::plain) {
-    const SigArg& a = s.args[positions - 1];
-    if (a.type.kind == Pattern::list && !a.fixed_size && a.type.items[0].kind == Pattern::exact &&
-        a.type.items[0].type->is(TypeKind::int_) && slots[positions - 1]->kind == Val::plain &&
-        slots[positions - 1]->type->is(TypeKind::int_)) {
-      single.kind = Val::list;
-      single.items.push_back(*slots[positions - 1]);
-      single.type = Type::list(Type::integer());
-      slots[positions - 1] = &single;
-    }
+    else
+      return refuse(
+          fmt::format("Expected at most {} arguments but found {} positional arguments.", positions, given));
   }
   for (auto& [name, v] : args.keywords) {
     size_t at = s.args.size();
@@ -273,8 +322,9 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
       if (s.args[i].name == name || (name.view() == "input" && s.args[i].name.view() == "self") ||
           (name.view() == "axis" && s.args[i].name.view() == "dim"))
         at = i;
-    if (at == s.args.size()) return refuse(fmt::format("unknown keyword argument '{}'", name.view()));
-    if (slots[at]) return refuse(fmt::format("argument '{}' is given twice", name.view()));
+    if (at == s.args.size()) return refuse(fmt::format("Unknown keyword argument '{}'.", name.view()));
+    if (slots[at])
+      return refuse(fmt::format("Argument {} specified twice in schema, submit a bug report!", name.view()));
     slots[at] = &v;
   }
   std::vector<In> inputs;
@@ -283,16 +333,32 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     if (!slots[i]) {
       if (a.default_value)
         inputs.push_back(In(*a.default_value));
-      else if (a.type.kind == Pattern::optional)
+      else if (a.type.kind == Pattern::optional && s.op)
         inputs.push_back(In());
       else
-        return refuse(fmt::format("argument '{}' is missing", a.name.view()));
+        return refuse(fmt::format("Argument {} not provided.", a.name.view()));
       continue;
     }
-    std::optional<Val> c = coerce(*slots[i], a.type, bindings, leniency, a.fixed_size);
-    if (!c)
-      return refuse(fmt::format("expected a value of type {} for argument '{}' but found {}",
-                                script::str(a.type), a.name.view(), say(slots[i]->type)));
+    std::optional<Val> c = coerce(*slots[i], a.type, bindings, conversions, a.fixed_size);
+    if (!c) {
+      if (a.type.kind == Pattern::variable)
+        return refuse(
+            fmt::format("Could not match type {} to {} in argument '{}': Type variable '{}' previously "
+                        "matched to type {} is "
+                        "matched to type {}.",
+                        say(*slots[i]), script::str(a.type), a.name.view(), a.type.name,
+                        ir_text(instantiate(a.type, bindings)), say(*slots[i])));
+      std::string hint =
+          a.type.kind == Pattern::list && a.type.items[0].kind == Pattern::exact &&
+                  a.type.items[0].type->is_tensor()
+              ? "\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to "
+                "create an empty list of another type (torch.jit.annotate(List[T, []]) where T is the "
+                "type of elements in the list for Python 2)"
+              : "";
+      return refuse(
+          fmt::format("Expected a value of type '{}' for argument '{}' but instead found type '{}'.{}",
+                      script::str(a.type), a.name.view(), say(*slots[i]), hint));
+    }
     if (c->kind == Val::list && s.op) {
       std::vector<In> items;
       for (const Val& item : c->items) items.push_back(operand(item));
@@ -306,17 +372,20 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
 }
 
 std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& args, uint32_t at,
-                                         std::string* why) {
+                                         std::vector<std::string>* why) {
   Symbol symbol(name.substr(0, name.find('.')));
   const std::vector<Signature>& all = signatures(symbol);
   at_ = at;
-  for (int leniency = 0; leniency < 3; ++leniency) {
+  for (bool conversions : {false, true}) {
     for (const Signature& s : all) {
       Bindings bindings;
       std::string reason;
-      std::optional<std::vector<In>> inputs = match(s, args, leniency, bindings, &reason);
+      ir::Node& before = *graph_->insert_point().prev();
+      std::optional<std::vector<In>> inputs = match(s, args, conversions, bindings, &reason);
       if (!inputs) {
-        if (leniency == 2 && why) *why += fmt::format("\n  {}: {}", s.str(), reason);
+        // What was made for conversions that lead nowhere.
+        while (graph_->insert_point().prev() != &before) graph_->erase(*graph_->insert_point().prev());
+        if (conversions && why) why->push_back(s.str() + ":\n" + reason);
         continue;
       }
       at_ = at;
@@ -333,13 +402,16 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
 }
 
 Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
-  if (name == "aten::add_" && args.positional.size() == 2 && args.positional[0].type->is(TypeKind::list)) {
-    Val list = materialise(args.positional[0]);
-    args.positional[0] = list;
-    call_builtin("aten::extend", std::move(args), at);
-    return list;
+  // x.to("cpu"): a device alone.
+  if (name == "aten::to" && args.positional.size() >= 2 &&
+      (args.positional[1].type->is(TypeKind::device) || args.positional[1].type->is(TypeKind::string)) &&
+      (args.positional.size() == 2 || !args.positional[2].type->is(TypeKind::int_))) {
+    args.keywords.emplace_back("device", args.positional[1]);
+    if (args.positional.size() > 2) args.keywords.emplace_back("non_blocking", args.positional[2]);
+    if (args.positional.size() > 3) args.keywords.emplace_back("copy", args.positional[3]);
+    args.positional.resize(1);
   }
-  std::string why;
+  std::vector<std::string> why;
   if (std::optional<Val> v = try_builtin(name, args, at, &why)) return *v;
   Symbol symbol(name);
   bool known = !signatures(symbol).empty();
@@ -349,12 +421,16 @@ Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
     if (!signatures(Symbol(other)).empty())
       if (std::optional<Val> v = try_builtin(other, args, at, &why)) return *v;
   }
-  if (!unit_.known_operators_only) return unknown_operator(name, std::move(args), at);
-  if (!known) error(at, fmt::format("there is no operator {}", name));
-  std::string given;
-  for (const Val& v : args.positional) given += (given.empty() ? "" : ", ") + say(v.type);
-  for (auto& [k, v] : args.keywords) given += (given.empty() ? "" : ", ") + k.str() + "=" + say(v.type);
-  error(at, fmt::format("{}({}): no overload takes these arguments:{}", name, given, why));
+  if (!strict_) return unknown_operator(name, std::move(args), at);
+  if (!known && why.empty()) error(at, fmt::format("there is no operator {}", name));
+  if (why.size() == 1 && !(known && signatures(symbol)[0].op)) error(at, why[0]);
+  std::string text = "Arguments for call are not valid.\nThe following variants are available:\n";
+  for (const std::string& w : why) {
+    text += "\n  ";
+    for (char c : w) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+    text += "\n";
+  }
+  error(at, text + "\nThe original call is:");
 }
 
 // Kept as it was written: it prints back, and running it says what is missing.
@@ -373,8 +449,8 @@ Val Compiler::unknown_operator(const std::string& name, Args args, uint32_t at) 
   return result(n);
 }
 
-Val Compiler::to_type(Val v, const Type* type, uint32_t at, std::string_view what) {
-  if (v.kind == Val::plain && v.type->is(TypeKind::any)) {
+std::optional<Val> Compiler::try_type(Val v, const Type* type) {
+  if (v.kind == Val::plain && v.type->is(TypeKind::any) && !strict_) {
     // The operator it comes from is not known: what the annotation says is believed.
     if (v.in.is_value() && v.in.value()->node() && v.in.value()->type()->is(TypeKind::any) &&
         v.in.value()->node()->num_outputs() == 1)
@@ -382,11 +458,18 @@ Val Compiler::to_type(Val v, const Type* type, uint32_t at, std::string_view wha
     v.type = type;
     return v;
   }
-  if (std::optional<Val> c = convert(v, type, 1)) {
-    if (c->kind == Val::plain && c->type->is(TypeKind::none)) c->type = type;
-    return *c;
-  }
-  error(at, fmt::format("{} should have type {} but has type {}", what, say(type), say(v.type)));
+  std::optional<Val> c = convert(v, type, true);
+  if (c && c->kind == Val::plain && c->type->is(TypeKind::none)) c->type = type;
+  return c;
 }
+
+// What a message calls the type of a value.
+std::string Compiler::say(const Val& v) const {
+  if (v.kind == Val::plain && v.in.is_value() && !v.in.value()->node() && v.type->is_tensor())
+    for (size_t i = 0; i < graph_->inputs().size(); ++i)
+      if (graph_->inputs()[i] == v.in.value() && function_.args()[i].inferred) return "Tensor (inferred)";
+  return ir_text(v.type);
+}
+std::string Compiler::ir_text(const Type* t) { return t->str(ir::TypeStyle::annotation); }
 
 }  // namespace tern::script

@@ -89,9 +89,12 @@ ExprPtr ExprParser::starred() {
 
 ExprPtr ExprParser::expression() {
   Deeper deeper(*this);
-  if (is("lambda")) fail_here("lambda is not part of TorchScript: define a function");
+  if (is("lambda")) fail_here("Lambda aren't supported");
+  if (is("yield")) fail_here("Yield aren't supported");
+  if (is("await")) fail_here("Await aren't supported");
   uint32_t at = token().at;
   ExprPtr value = binary(0);
+  if (is(":=")) fail_here("NamedExpr aren't supported");
   if (!is("if")) return value;
   take("if");
   ExprPtr e = node(ExprKind::ternary, at);
@@ -221,6 +224,8 @@ ExprPtr ExprParser::postfix() {
           at_ += 2;
           k->items.push_back(expression());
           c->items.push_back(close(std::move(k)));
+        } else if (is("**")) {
+          fail_here("keyword-arg expansion is not supported");
         } else {
           ExprPtr arg = starred();
           if (is("for")) arg = comprehension(std::move(arg), nullptr, c->at);
@@ -271,7 +276,7 @@ ExprPtr ExprParser::comprehension(ExprPtr element, ExprPtr value, uint32_t at) {
   expect("in");
   e->items.push_back(binary(0));
   while (take("if")) e->items.push_back(binary(0));
-  if (is("for")) fail_here("comprehensions with more than one 'for' are not part of TorchScript");
+  if (is("for")) fail_at(*source_, at, "Only a single generator is currently supported");
   return close(std::move(e));
 }
 
@@ -397,8 +402,7 @@ void ExprParser::fstring(const Token& t, std::string& text, Expr& out) {
         if (s[i] == '(' || s[i] == '[' || s[i] == '{') ++depth;
         if (s[i] == ')' || s[i] == ']' || s[i] == '}') --depth;
         if (depth == 0 && (s[i] == ':' || s[i] == '!') && !(s[i] == '!' && i + 1 < end && s[i + 1] == '='))
-          fail_at(*source_, t.at + static_cast<uint32_t>(i),
-                  "format specifications in f-strings are not part of TorchScript");
+          fail_at(*source_, t.at + static_cast<uint32_t>(i), "Don't support formatting in JoinedStr");
       }
       if (i >= end)
         fail_at(*source_, t.at + static_cast<uint32_t>(start),
@@ -467,7 +471,10 @@ ExprPtr ExprParser::list(uint32_t at) {
 ExprPtr ExprParser::dict(uint32_t at) {
   ExprPtr e = node(ExprKind::dict, at);
   while (!take("}")) {
+    if (is("**")) fail_here("Dict unpacking isn't supported");
     ExprPtr key = expression();
+    if (is("for")) fail_at(*source_, at, "SetComp aren't supported");
+    if (is(",") || is("}")) fail_at(*source_, at, "Set aren't supported");
     expect(":");
     ExprPtr value = expression();
     if (e->items.empty() && is("for")) {

@@ -21,7 +21,7 @@ class Parser : public ExprParser {
       }
       std::vector<std::string> decorators = read_decorators();
       if (is("def")) {
-        f.defs.push_back(def());
+        f.defs.push_back(def(is_ignored(decorators)));
         f.defs.back().decorators = std::move(decorators);
       } else if (is("class")) {
         f.classes.push_back(class_());
@@ -35,7 +35,23 @@ class Parser : public ExprParser {
 
  private:
   // ---- definitions ----
-  Def def() {
+  // What @torch.jit.ignore and @torch.jit.unused mark is Python that is never compiled.
+  static bool is_ignored(const std::vector<std::string>& decorators) {
+    for (const std::string& d : decorators)
+      if (d.ends_with(".ignore") || d.ends_with(".unused") || d == "ignore" || d == "unused") return true;
+    return false;
+  }
+  void skip_block() {
+    expect(":");
+    while (!at_end() && token().kind != TokenKind::newline) ++at_;
+    take(TokenKind::newline);
+    if (!take(TokenKind::indent)) return;
+    for (int depth = 1; depth > 0 && !at_end(); ++at_) {
+      if (token().kind == TokenKind::indent) ++depth;
+      if (token().kind == TokenKind::dedent) --depth;
+    }
+  }
+  Def def(bool ignored = false) {
     Deeper deeper(*this);
     Def d;
     expect("def");
@@ -43,13 +59,19 @@ class Parser : public ExprParser {
     d.name = identifier();
     expect("(");
     bool keyword_only = false;
+    auto refuse = [&] {
+      fail_at(*source_, d.at,
+              "Compiled functions can't take variable number of arguments or use keyword-only arguments with "
+              "defaults");
+    };
     while (!take(")")) {
       if (take("*")) {
-        if (!is(","))
-          fail_here("variable numbers of arguments (*args) are not part of TorchScript: name the arguments");
+        if (!is(",")) refuse();
         keyword_only = true;
       } else if (is("**")) {
-        fail_here("**kwargs is not part of TorchScript: name the arguments");
+        refuse();
+      } else if (take("/")) {
+        fail_here("positional-only arguments aren't supported");
       } else {
         Param p;
         p.at = token().at;
@@ -57,13 +79,74 @@ class Parser : public ExprParser {
         p.keyword_only = keyword_only;
         if (take(":")) p.annotation = expression();
         if (take("=")) p.default_value = expression();
+        if (keyword_only && p.default_value) refuse();
         d.params.push_back(std::move(p));
       }
       if (!is(")")) expect(",");
     }
     if (take("->")) d.returns = expression();
-    d.body = block();
+    uint32_t head = token().at;
+    size_t from = at_ + 1;
+    if (ignored)
+      skip_block();
+    else
+      d.body = block();
+    while (from < tokens_.size() &&
+           (tokens_[from].kind == TokenKind::newline || tokens_[from].kind == TokenKind::indent))
+      ++from;
+    if (from < tokens_.size()) type_comments(d, head, tokens_[from].at);
     return d;
+  }
+
+  // "# type: (int, List[float]) -> float" after the head; "# type: int" after an argument.
+  void type_comments(Def& d, uint32_t head, uint32_t body) {
+    std::string_view text(source_->text);
+    auto comment = [&](size_t begin, size_t end) -> std::pair<size_t, size_t> {
+      size_t at = text.find("# type:", begin);
+      if (at == std::string_view::npos || at >= end) return {0, 0};
+      return {at + 7, std::min(text.find('\n', at), text.size())};
+    };
+    for (Param& p : d.params) {
+      if (p.annotation) continue;
+      size_t line_end = std::min(text.find('\n', p.at), text.size());
+      if (line_end > head) continue;
+      auto [from, to] = comment(p.at, line_end);
+      if (from) p.annotation = part(from, to);
+    }
+    auto [from, to] = comment(head, body);
+    if (!from) return;
+    size_t arrow = text.rfind("->", to);
+    if (arrow == std::string_view::npos || arrow < from) return;
+    if (!d.returns) d.returns = part(arrow + 2, to);
+    std::string_view arguments = text.substr(from, arrow - from);
+    if (arguments.find("...") != std::string_view::npos) return;
+    ExprPtr types = part(from, arrow);
+    std::vector<ExprPtr> items;
+    if (types->kind == ExprKind::tuple)
+      items = std::move(types->items);
+    else
+      items.push_back(std::move(types));
+    size_t first = d.params.size() == items.size() + 1 ? 1 : 0;  // self has none
+    if (d.params.size() != items.size() + first)
+      fail_at(*source_, static_cast<uint32_t>(from),
+              "the type comment has another number of arguments than the function");
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!d.params[first + i].annotation) d.params[first + i].annotation = std::move(items[i]);
+  }
+  // An expression in a comment, with the positions it has in the source.
+  ExprPtr part(size_t from, size_t to) {
+    auto inner = std::make_shared<Source>(*source_);
+    std::string padded(source_->text.substr(0, from));
+    for (char& c : padded)
+      if (c != '\n') c = ' ';
+    size_t line = padded.rfind('\n');
+    inner->text =
+        padded.substr(0, line == std::string::npos ? 0 : line + 1) + source_->text.substr(from, to - from);
+    size_t blanks = inner->text.find_first_not_of(" \n");
+    if (blanks == std::string::npos) fail_at(*source_, static_cast<uint32_t>(from), "an empty type comment");
+    inner->text.erase(line == std::string::npos ? 0 : line + 1,
+                      blanks - (line == std::string::npos ? 0 : line + 1));
+    return ExprParser(inner).single_expression();
   }
 
   Class class_() {
@@ -87,7 +170,7 @@ class Parser : public ExprParser {
       if (take(TokenKind::newline)) continue;
       std::vector<std::string> decorators = read_decorators();
       if (is("def")) {
-        c.methods.push_back(def());
+        c.methods.push_back(def(is_ignored(decorators)));
         c.methods.back().decorators = std::move(decorators);
       } else {
         simple_line(c.body);
@@ -128,7 +211,7 @@ class Parser : public ExprParser {
       StmtPtr s = make(StmtKind::while_, at);
       s->value = expression();
       s->body = block();
-      if (is("else")) fail_here("else after a loop is not part of TorchScript");
+      if (is("else")) fail_at(*source_, at, "else branches of while loops aren't supported");
       body.push_back(std::move(s));
     } else if (take("for")) {
       StmtPtr s = make(StmtKind::for_, at);
@@ -136,7 +219,7 @@ class Parser : public ExprParser {
       expect("in");
       s->value = expression_list();
       s->body = block();
-      if (is("else")) fail_here("else after a loop is not part of TorchScript");
+      if (is("else")) fail_at(*source_, at, "else branches of for loops aren't supported");
       body.push_back(std::move(s));
     } else if (take("with")) {
       StmtPtr s = make(StmtKind::with, at);
@@ -149,10 +232,16 @@ class Parser : public ExprParser {
       } while (take(","));
       s->body = block();
       body.push_back(std::move(s));
-    } else if (is("def") || is("class") || is("lambda")) {
-      fail_here("definitions inside functions are not part of TorchScript: move it to the top");
-    } else if (is("try") || is("async") || is("yield") || is("nonlocal")) {
-      fail_here(fmt::format("'{}' is not part of TorchScript", token().text));
+    } else if (is("def")) {
+      fail_here("function definitions aren't supported");
+    } else if (is("class")) {
+      fail_here("class definitions aren't supported");
+    } else if (is("try")) {
+      fail_here("try blocks aren't supported");
+    } else if (is("async")) {
+      fail_here("async statements aren't supported");
+    } else if (is("nonlocal")) {
+      fail_here("nonlocal variables aren't supported");
     } else {
       simple_line(body);
     }
@@ -209,8 +298,8 @@ class Parser : public ExprParser {
       while (take(","));
       return body.push_back(std::move(s));
     }
-    if (is("import") || is("from") || is("global"))
-      fail_here(fmt::format("'{}' is not allowed here", token().text));
+    if (is("import") || is("from")) fail_here("import statements aren't supported");
+    if (is("global")) fail_here("global variables aren't supported");
 
     ExprPtr first = expression_list();
     if (take(":")) {

@@ -150,6 +150,7 @@ class Printer {
         return type ? "annotate(" + annotation(type) + ", " + s + ")" : s;
       }
       case ValueKind::object:
+        if (ir::EnumMember* m = ir::EnumMember::of(v)) return m->type.str() + "." + m->name;
         fail(ErrorKind::not_supported, "an object cannot be a constant of TorchScript source");
     }
     return "None";
@@ -334,6 +335,8 @@ class Printer {
     }
     if (kind == "prim::TupleIndex" || kind == "aten::__getitem__")
       return give(n, "(" + operand(n.input(0)) + ")[" + operand(n.input(1)) + "]");
+    if (kind == "prim::EnumName" || kind == "prim::EnumValue")
+      return give(n, "(" + operand(n.input(0)) + (kind == "prim::EnumName" ? ").name" : ").value"));
     if (kind == "prim::GetAttr" || kind == "prim::SetAttr") {
       std::string object = operand(n.input(0));
       const std::string& a = n.attribute("name")->string();
@@ -590,6 +593,14 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
   if (type.kind == ClassKind::module) s += "(Module)";
   if (type.kind == ClassKind::named_tuple) s += "(NamedTuple)";
   if (type.kind == ClassKind::interface) s += "(Interface)";
+  if (type.kind == ClassKind::enumeration) {
+    s += "(Enum):\n";
+    for (const Attribute& a : type.attributes) {
+      Printer p(constants, 1);
+      s += "  " + a.name.str() + " = " + p.constant(ir::EnumMember::of(a.value)->value, nullptr) + "\n";
+    }
+    return s;
+  }
   s += ":\n";
   if (type.kind == ClassKind::module) {
     for (auto [word, role] :

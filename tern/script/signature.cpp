@@ -6,216 +6,13 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/script/builtin_signatures.h"
 
 namespace tern::script {
 namespace {
 
 using ir::Type;
 using ir::TypeKind;
-
-// One line a name; overloads separated by ';'. n stands for int, float and complex in turn, t u k v for any
-// type.
-constexpr std::string_view table[] = {
-    "aten::add(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int "
-    "b) -> float; "
-    "(complex a, complex b) -> complex; (number a, number b) -> number; (str a, str b) -> str; (List[t] a, "
-    "List[t] b) -> List[t]",
-    "aten::sub(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int "
-    "b) -> float; "
-    "(complex a, complex b) -> complex; (number a, number b) -> number",
-    "aten::mul(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, int "
-    "b) -> float; "
-    "(complex a, complex b) -> complex; (number a, number b) -> number; (List[t] l, int n) -> List[t]; (int "
-    "n, List[t] l) -> List[t]; "
-    "(str s, int n) -> str",
-    "aten::div(int a, int b) -> float; (float a, float b) -> float; (int a, float b) -> float; (float a, int "
-    "b) -> float; (complex a, complex b) -> complex; (number a, number b) -> number",
-    "aten::floordiv(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, "
-    "int b) -> float; "
-    "(number a, number b) -> number",
-    "aten::remainder(int a, int b) -> int; (float a, float b) -> float; (int a, float b) -> float; (float a, "
-    "int b) -> float; "
-    "(number a, number b) -> number",
-    "aten::fmod(int a, int b) -> float; (float a, float b) -> float; (int a, float b) -> float; (float a, "
-    "int b) -> float; (number a, number b) -> number",
-    "aten::pow(int a, int b) -> float; (float a, float b) -> float; (int a, float b) -> float; (float a, int "
-    "b) -> float; "
-    "(complex a, complex b) -> complex; (number a, number b) -> float",
-    "aten::neg(int a) -> int; (float a) -> float; (complex a) -> complex; (number a) -> number",
-    "aten::abs(int a) -> int; (float a) -> float; (complex a) -> float; (number a) -> number",
-    "prim::abs(int a) -> int; (float a) -> float; (complex a) -> float; (number a) -> number; (Tensor a) -> "
-    "Tensor",
-    "aten::__and__(bool a, bool b) -> bool; (int a, int b) -> int",
-    "aten::__or__(bool a, bool b) -> bool; (int a, int b) -> int",
-    "aten::__xor__(bool a, bool b) -> bool; (int a, int b) -> int",
-    "aten::__lshift__(int a, int b) -> int",
-    "aten::__rshift__(int a, int b) -> int",
-    "aten::bitwise_not(int a) -> int",
-    "aten::__not__(bool a) -> bool",
-    "aten::__is__(Any a, Any b) -> bool",
-    "aten::__isnot__(Any a, Any b) -> bool",
-    "aten::eq(int a, int b) -> bool; (float a, float b) -> bool; (number a, number b) -> bool; (bool a, bool "
-    "b) -> bool; "
-    "(str a, str b) -> bool; (Device a, Device b) -> bool; (Any a, Any b) -> bool",
-    "aten::ne(int a, int b) -> bool; (float a, float b) -> bool; (number a, number b) -> bool; (bool a, bool "
-    "b) -> bool; "
-    "(str a, str b) -> bool; (Device a, Device b) -> bool; (Any a, Any b) -> bool",
-    "aten::lt(int a, int b) -> bool; (float a, float b) -> bool; (number a, number b) -> bool; (str a, str "
-    "b) -> bool; (List[t] a, List[t] b) -> bool",
-    "aten::le(int a, int b) -> bool; (float a, float b) -> bool; (number a, number b) -> bool; (str a, str "
-    "b) -> bool; (List[t] a, List[t] b) -> bool",
-    "aten::gt(int a, int b) -> bool; (float a, float b) -> bool; (number a, number b) -> bool; (str a, str "
-    "b) -> bool; (List[t] a, List[t] b) -> bool",
-    "aten::ge(int a, int b) -> bool; (float a, float b) -> bool; (number a, number b) -> bool; (str a, str "
-    "b) -> bool; (List[t] a, List[t] b) -> bool",
-    "aten::sqrt(number a) -> float",
-    "aten::exp(number a) -> float",
-    "aten::expm1(number a) -> float",
-    "aten::log(number a) -> float; (number a, number b) -> float",
-    "aten::log10(number a) -> float",
-    "aten::log1p(number a) -> float",
-    "aten::log2(number a) -> float",
-    "aten::sin(number a) -> float",
-    "aten::cos(number a) -> float",
-    "aten::tan(number a) -> float",
-    "aten::asin(number a) -> float",
-    "aten::acos(number a) -> float",
-    "aten::atan(number a) -> float",
-    "aten::sinh(number a) -> float",
-    "aten::cosh(number a) -> float",
-    "aten::tanh(number a) -> float",
-    "aten::erf(number a) -> float",
-    "aten::atan2(number a, number b) -> float",
-    "aten::fabs(number a) -> float",
-    "aten::gamma(number a) -> float",
-    "aten::lgamma(number a) -> float",
-    "aten::floor(number a) -> int",
-    "aten::ceil(number a) -> int",
-    "aten::trunc(number a) -> int",
-    "aten::round(number a) -> float",
-    "aten::gcd(int a, int b) -> int",
-    "aten::isnan(number a) -> bool",
-    "aten::isinf(number a) -> bool",
-    "aten::isfinite(number a) -> bool",
-    "aten::divmod(int x, int y) -> Tuple[int, int]; (float x, float y) -> Tuple[float, float]; (number x, "
-    "number y) -> Tuple[float, float]",
-    "aten::Int(Tensor a) -> int; (bool a) -> int; (float a) -> int; (number a) -> int; (str a) -> int",
-    "aten::Float(Tensor a) -> float; (number a) -> float; (bool a) -> float; (str a) -> float",
-    "aten::Bool(Tensor a) -> bool; (number a) -> bool; (bool a) -> bool",
-    "aten::Complex(number a) -> complex; (number a, number b) -> complex; (Tensor a) -> complex; (Tensor a, "
-    "Tensor b) -> complex",
-    "aten::IntImplicit(Tensor a) -> int",
-    "aten::FloatImplicit(Tensor a) -> float",
-    "aten::ComplexImplicit(Tensor a) -> complex",
-    "aten::ScalarImplicit(Tensor a) -> number",
-    "aten::item(Tensor self) -> number",
-    "prim::NumToTensor(number a) -> Tensor; (bool a) -> Tensor",
-    "aten::str(Any a) -> str",
-    "aten::_unwrap_optional(Optional[t] a) -> t",
-    "aten::device(str a) -> Device; (str a, int index) -> Device",
-    "aten::size(Tensor self) -> List[int]; (Tensor self, int dim) -> int",
-    "aten::stride(Tensor self) -> List[int]; (Tensor self, int dim) -> int",
-    "aten::sym_size(Tensor self, int dim) -> int",
-    "aten::sym_numel(Tensor self) -> int",
-    "aten::sym_stride(Tensor self, int dim) -> int",
-    "aten::sym_storage_offset(Tensor self) -> int",
-    "aten::dim(Tensor self) -> int",
-    "aten::numel(Tensor self) -> int",
-    "aten::storage_offset(Tensor self) -> int",
-    "aten::element_size(Tensor self) -> int",
-    "aten::is_floating_point(Tensor self) -> bool",
-    "aten::is_complex(Tensor self) -> bool",
-    "aten::is_contiguous(Tensor self) -> bool",
-    "prim::dtype(Tensor a) -> int",
-    "prim::device(Tensor a) -> Device",
-    "prim::layout(Tensor a) -> int",
-    "prim::shape(Tensor a) -> List[int]",
-    "prim::requires_grad(Tensor a) -> bool",
-    "prim::is_cuda(Tensor a) -> bool",
-    "prim::is_cpu(Tensor a) -> bool",
-    "prim::is_meta(Tensor a) -> bool",
-    "prim::is_sparse(Tensor a) -> bool",
-    "prim::is_quantized(Tensor a) -> bool",
-    "prim::is_mkldnn(Tensor a) -> bool",
-    "prim::is_nested(Tensor a) -> bool",
-    "prim::is_xpu(Tensor a) -> bool",
-    "prim::is_mps(Tensor a) -> bool",
-    "prim::ndim(Tensor a) -> int",
-    "prim::itemsize(Tensor a) -> int",
-    "prim::type(Device a) -> str",
-    "prim::index(Device a) -> Optional[int]",
-    "aten::len(List[t] a) -> int; (str a) -> int; (Dict[k, v] a) -> int; (Tensor a) -> int; (Any a) -> int",
-    "aten::__getitem__(List[t] list, int idx) -> t; (Dict[k, v] self, k key) -> v; (str s, int index) -> str",
-    "aten::_set_item(List[t] l, int idx, t el) -> List[t]; (Dict[k, v] l, k idx, v v) -> None",
-    "aten::Delete(List[t] self, int idx) -> None; (Dict[k, v] self, k key) -> None",
-    "aten::slice(List[t] l, Optional[int] start=None, Optional[int] end=None, int step=1) -> List[t]; "
-    "(str string, Optional[int] start=None, Optional[int] end=None, int step=1) -> str",
-    "aten::append(List[t] self, t el) -> List[t]",
-    "aten::extend(List[t] self, List[t] other) -> None",
-    "aten::insert(List[t] self, int idx, t el) -> None",
-    "aten::pop(List[t] self, int idx=-1) -> t; (Dict[k, v] self, k key) -> v; (Dict[k, v] self, k key, v "
-    "default_value) -> v",
-    "aten::remove(List[t] self, t el) -> None",
-    "aten::index(List[t] self, t el) -> int",
-    "aten::count(List[t] self, t el) -> int; (str self, str substr) -> int",
-    "aten::reverse(List[t] self) -> None",
-    "aten::clear(List[t] self) -> None; (Dict[k, v] self) -> None",
-    "aten::copy(List[t] self) -> List[t]; (Dict[k, v] self) -> Dict[k, v]",
-    "aten::sort(List[t] self, bool reverse=False) -> None",
-    "aten::sorted(List[t] input) -> List[t]",
-    "aten::list(List[t] l) -> List[t]; (str t) -> List[str]",
-    "aten::__contains__(List[t] l, t item) -> bool; (Dict[k, v] dict, k key) -> bool; (str string, str key) "
-    "-> bool",
-    "prim::min(List[t] l) -> t; (int a, int b) -> int; (float a, float b) -> float; (number a, number b) -> "
-    "number; (Tensor a) -> Tensor; (Tensor a, Tensor b) -> Tensor",
-    "prim::max(List[t] l) -> t; (int a, int b) -> int; (float a, float b) -> float; (number a, number b) -> "
-    "number; (Tensor a) -> Tensor; (Tensor a, Tensor b) -> Tensor",
-    "aten::sum(List[int] self) -> int; (List[float] self) -> float; (List[bool] self) -> int",
-    "aten::all(List[t] self) -> bool",
-    "aten::any(List[t] self) -> bool",
-    "aten::__range_length(int lo, int hi, int step) -> int",
-    "aten::__derive_index(int index, int start, int step) -> int",
-    "prim::rangelist(int n) -> List[int]",
-    "aten::keys(Dict[k, v] self) -> List[k]",
-    "aten::values(Dict[k, v] self) -> List[v]",
-    "aten::items(Dict[k, v] self) -> List[Tuple[k, v]]",
-    "aten::get(Dict[k, v] self, k key) -> Optional[v]; (Dict[k, v] self, k key, v default_value) -> v; "
-    "(Dict[k, v] self, k key, Optional[v] default_value) -> Optional[v]",
-    "aten::setdefault(Dict[k, v] self, k key, v default_value) -> v",
-    "aten::update(Dict[k, v] self, Dict[k, v] to_add) -> None",
-    "aten::dict() -> Dict[str, Tensor]; (Dict[k, v] self) -> Dict[k, v]; (List[Tuple[k, v]] inputs) -> "
-    "Dict[k, v]",
-    "aten::format(str self, ...) -> str",
-    "aten::percentFormat(str self, ...) -> str",
-    "aten::upper(str self) -> str",
-    "aten::lower(str self) -> str",
-    "aten::strip(str self, str chars=' ') -> str",
-    "aten::split(str self, Optional[str] separator=None, int max=-1) -> List[str]",
-    "aten::join(str self, List[str] values) -> str",
-    "aten::startswith(str self, str substr) -> bool",
-    "aten::endswith(str self, str substr) -> bool",
-    "aten::replace(str self, str old, str new) -> str",
-    "aten::find(str self, str substr) -> int",
-    "aten::ord(str string) -> int",
-    "aten::chr(int i) -> str",
-    "prim::Print(...) -> None",
-    "aten::warn(str message, int stacklevel=2) -> None",
-    "prim::RaiseException(str msg, Optional[str] cls=None) -> None",
-    "prim::unchecked_unwrap_optional(Optional[t] a) -> t",
-    "prim::TupleIndex(Any tup, int i) -> Any",
-    "aten::tensor(bool t, *, Optional[int] dtype=None, Optional[Device] device=None, bool "
-    "requires_grad=False) -> Tensor; "
-    "(number t, *, Optional[int] dtype=None, Optional[Device] device=None, bool requires_grad=False) -> "
-    "Tensor; "
-    "(List[t] data, *, Optional[int] dtype=None, Optional[Device] device=None, bool requires_grad=False) -> "
-    "Tensor",
-    "aten::is_scripting() -> bool",
-    "aten::is_autocast_enabled(...) -> bool",
-    "aten::is_autocast_cpu_enabled() -> bool",
-    "aten::is_grad_enabled() -> bool",
-    "prim::is_tracing() -> bool",
-    "aten::wait(Any a) -> Any",
-};
 
 struct Reader {
   std::string_view text;
@@ -241,31 +38,77 @@ struct Reader {
       ++at;
     return text.substr(start, at - start);
   }
+  // int, t, Dict(str, t), (int, t)[], t(a!)?, Tensor[](*)
   Pattern pattern() {
-    std::string_view w = word();
     Pattern p;
-    if (w.size() == 1) {
-      p.kind = Pattern::variable;
-      p.name = w[0];
-      return p;
+    if (take("(")) {
+      p.kind = Pattern::tuple;
+      while (!take(")")) {
+        p.items.push_back(pattern());
+        take(",");
+      }
+    } else {
+      std::string_view w = word();
+      if (w == "Dict" || w == "Future") {
+        p.kind = w == "Dict" ? Pattern::dict : Pattern::future;
+        expect("(");
+        do p.items.push_back(pattern());
+        while (take(","));
+        expect(")");
+      } else if (w == "t" || w == "t1" || w == "t2" || w == "tVal") {
+        p.kind = Pattern::variable;
+        p.name = w == "t" ? 't' : w == "tVal" ? 'v' : w[1];
+      } else if (w == "AnyEnumType" || w == "AnyClassType") {
+        p.kind = w == "AnyEnumType" ? Pattern::any_enum : Pattern::any_class;
+      } else {
+        p.type = w == "ScalarType" || w == "Layout" ? Type::integer() : ir::parse_type(w);
+      }
     }
-    if (w == "List" || w == "Dict" || w == "Optional" || w == "Tuple") {
-      p.kind = w == "List"       ? Pattern::list
-               : w == "Dict"     ? Pattern::dict
-               : w == "Optional" ? Pattern::optional
-                                 : Pattern::tuple;
-      expect("[");
-      do p.items.push_back(pattern());
-      while (take(","));
-      expect("]");
-      return p;
+    for (;;) {
+      if (take("[]")) {
+        p = wrapped(Pattern::list, std::move(p));
+      } else if (take("?")) {
+        p = wrapped(Pattern::optional, std::move(p));
+      } else if (at < text.size() && text[at] == '(') {
+        at = text.find(')', at) + 1;  // what aliases what
+      } else {
+        return p;
+      }
     }
-    p.type = w == "None" ? Type::none() : ir::parse_type(w);
+  }
+  static Pattern wrapped(Pattern::Kind kind, Pattern inner) {
+    Pattern p;
+    p.kind = kind;
+    p.items.push_back(std::move(inner));
     return p;
   }
-  Signature signature(Symbol name) {
+  tern::Value literal() {
+    if (take("None")) return {};
+    if (take("False")) return false;
+    if (take("True")) return true;
+    blanks();
+    if (text[at] == '"') {
+      std::string s;
+      for (++at; text[at] != '"'; ++at) {
+        if (text[at] != '\\') {
+          s += text[at];
+          continue;
+        }
+        char c = text[++at];
+        s += c == 'n' ? '\n' : c == 't' ? '\t' : c == 'f' ? '\f' : '\v';
+      }
+      ++at;
+      return s;
+    }
+    bool negative = take("-");
+    std::string digits(word());
+    return negative ? -std::stoll(digits) : std::stoll(digits);
+  }
+  Signature signature() {
     Signature s;
-    s.name = name;
+    s.text = text;
+    s.name = word();
+    if (take(".")) word();
     expect("(");
     bool keyword_only = false;
     while (!take(")")) {
@@ -278,28 +121,21 @@ struct Reader {
         a.type = pattern();
         a.name = word();
         a.keyword_only = keyword_only;
-        if (take("=")) {
-          if (take("None"))
-            a.default_value = tern::Value();
-          else if (take("False"))
-            a.default_value = tern::Value(false);
-          else if (take("-1"))
-            a.default_value = tern::Value(-1);
-          else if (take("1"))
-            a.default_value = tern::Value(1);
-          else if (take("2"))
-            a.default_value = tern::Value(2);
-          else if (take("' '"))
-            a.default_value = tern::Value(" ");
-          else
-            expect("a default");
-        }
+        if (take("=")) a.default_value = literal();
         s.args.push_back(std::move(a));
       }
       take(",");
     }
     expect("->");
+    // "()" is nothing, "(int, int)" several results: a tuple either way; "((int, t))" is one.
     Pattern r = pattern();
+    if (r.kind == Pattern::tuple && r.items.empty()) {
+      r = Pattern();
+      r.type = Type::none();
+    } else if (r.kind == Pattern::tuple && r.items.size() == 1) {
+      Pattern one = r.items[0];
+      r = std::move(one);
+    }
     s.returns.push_back(std::move(r));
     return s;
   }
@@ -310,11 +146,9 @@ using Table = std::unordered_map<Symbol, std::vector<Signature>>;
 const Table& builtins() {
   static const Table* all = [] {
     auto* t = new Table;
-    for (std::string_view line : table) {
-      Reader r{line};
-      Symbol name(r.word());
-      do (*t)[name].push_back(r.signature(name));
-      while (r.take(";"));
+    for (const std::string& schema : builtin_schemas()) {
+      Signature s = Reader{schema}.signature();
+      (*t)[s.name].push_back(std::move(s));
     }
     return t;
   }();
@@ -439,6 +273,11 @@ const ir::Type* instantiate(const Pattern& p, const Bindings& bindings) {
       for (const Pattern& i : p.items) items.push_back(instantiate(i, bindings));
       return Type::tuple(items);
     }
+    case Pattern::future:
+      return Type::future(instantiate(p.items[0], bindings));
+    case Pattern::any_enum:
+    case Pattern::any_class:
+      return Type::any();
   }
   return Type::any();
 }
@@ -461,21 +300,17 @@ std::string str(const Pattern& p) {
       return join("Dict[");
     case Pattern::tuple:
       return join("Tuple[");
+    case Pattern::future:
+      return join("Future[");
+    case Pattern::any_enum:
+      return "AnyEnumType";
+    case Pattern::any_class:
+      return "AnyClassType";
   }
   return {};
 }
 
-std::string Signature::str() const {
-  if (op) return op->schema().str();
-  std::string text = name.str() + "(";
-  for (const SigArg& a : args) {
-    if (text.back() != '(') text += ", ";
-    text += script::str(a.type) + " " + a.name.str();
-    if (a.default_value) text += "=" + a.default_value->str();
-  }
-  if (vararg) text += args.empty() ? "..." : ", ...";
-  return text + ") -> " + script::str(returns[0]);
-}
+std::string Signature::str() const { return op ? op->schema().str() : text; }
 
 const ir::Type* plain(const ir::Type* t) {
   switch (t->kind()) {
@@ -524,6 +359,37 @@ const ir::Type* unify(const ir::Type* a, const ir::Type* b) {
   if (a->fits(*b)) return b;
   if (b->fits(*a)) return a;
   return nullptr;
+}
+
+const ir::Type* make_union(std::vector<const ir::Type*> types) {
+  std::vector<const Type*> flat;
+  auto add = [&](auto& self, const Type* t) -> void {
+    if (t->is(TypeKind::union_)) {
+      for (const Type* e : t->elements()) self(self, e);
+    } else if (t->is(TypeKind::optional)) {
+      self(self, t->element());
+      self(self, Type::none());
+    } else if (std::find(flat.begin(), flat.end(), plain(t)) == flat.end()) {
+      flat.push_back(plain(t));
+    }
+  };
+  for (const Type* t : types) add(add, t);
+  if (flat.size() == 1) return flat[0];
+  std::sort(flat.begin(), flat.end(), [](const Type* a, const Type* b) {
+    return a->str(ir::TypeStyle::annotation) < b->str(ir::TypeStyle::annotation);
+  });
+  if (flat.size() == 2)
+    for (size_t i = 0; i < 2; ++i)
+      if (flat[i]->is(TypeKind::none)) return Type::optional(flat[1 - i]);
+  return Type::union_of(flat);
+}
+const ir::Type* without(const ir::Type* type, const ir::Type* member) {
+  if (type->is(TypeKind::optional) && member->is(TypeKind::none)) return type->element();
+  if (!type->is(TypeKind::union_)) return type;
+  std::vector<const Type*> rest;
+  for (const Type* t : type->elements())
+    if (t != member) rest.push_back(t);
+  return rest.empty() ? type : make_union(rest);
 }
 
 }  // namespace tern::script

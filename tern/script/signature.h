@@ -13,7 +13,17 @@ struct Op;
 namespace tern::script {
 
 struct Pattern {
-  enum Kind : uint8_t { exact, variable, list, dict, optional, tuple } kind = exact;
+  enum Kind : uint8_t {
+    exact,
+    variable,
+    list,
+    dict,
+    optional,
+    tuple,
+    future,
+    any_enum,
+    any_class
+  } kind = exact;
   const ir::Type* type = nullptr;  // exact
   char name = 0;                   // variable
   std::vector<Pattern> items = {};
@@ -33,6 +43,7 @@ struct Signature {
   std::vector<SigArg> args;
   std::vector<Pattern> returns;
   bool vararg = false;
+  std::string text = {};  // of a builtin: its schema
   std::string str() const;
 };
 
@@ -50,6 +61,9 @@ std::string str(const Pattern& pattern);
 
 // The least type both fit, or nullptr: T and None give Optional[T].
 const ir::Type* unify(const ir::Type* a, const ir::Type* b);
+// Union[...] of them, in one order whatever theirs is; with None of two an Optional.
+const ir::Type* make_union(std::vector<const ir::Type*> types);
+const ir::Type* without(const ir::Type* type, const ir::Type* member);  // of an optional or a union
 // Without what is known about a tensor: Tensor.
 const ir::Type* plain(const ir::Type* type);
 

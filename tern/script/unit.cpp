@@ -5,6 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/script/compiler.h"
+#include "tern/script/functional.h"
 #include "tern/tree/tree.h"
 
 namespace tern::script {
@@ -85,6 +86,14 @@ bool implements(Object* o, ClassType& interface) {
   return true;
 }
 
+std::string python_type(const tern::Value& v) {
+  if (Object* o = Object::of(v)) return o->type->name.str();
+  if (v.is_string()) return "str";
+  if (v.is_list()) return "list";
+  if (v.is_tuple()) return "tuple";
+  if (v.is_dict()) return "dict";
+  return std::string(v.kind_name());
+}
 void check_argument(const Function& f, const Argument& a, tern::Value& v) {
   const Type* t = a.type;
   ClassType* c = (t->is(TypeKind::class_) || t->is(TypeKind::interface)) && f.unit
@@ -100,9 +109,8 @@ void check_argument(const Function& f, const Argument& a, tern::Value& v) {
     v = tern::Value::tuple(box->children);
   if (!(c && c->kind == ClassKind::interface ? implements(Object::of(v), *c) : is_instance(v, *t)))
     failf(ErrorKind::type,
-          "{}() expected a value of type '{}' for argument '{}' but instead found type '{}'\n  {}", f.name(),
-          t->str(ir::TypeStyle::annotation), a.name.view(),
-          v.is_object() && Object::of(v) ? Object::of(v)->type->name.str() : std::string(v.kind_name()),
+          "{}() Expected a value of type '{}' for argument '{}' but instead found type '{}'.\n  {}", f.name(),
+          a.inferred ? "Tensor (inferred)" : t->str(ir::TypeStyle::annotation), a.name.view(), python_type(v),
           f.signature());
 }
 
@@ -140,11 +148,11 @@ std::string Function::signature() const {
       text += "self";
       continue;
     }
-    text += args_[i].type->str(ir::TypeStyle::annotation) + " " + args_[i].name.str();
+    text += args_[i].type->str(ir::TypeStyle::torch) + " " + args_[i].name.str();
     if (args_[i].default_value) text += "=" + args_[i].default_value->str();
   }
   text += ")";
-  if (returns_) text += " -> " + returns_->str(ir::TypeStyle::annotation);
+  if (returns_) text += " -> " + returns_->str(ir::TypeStyle::torch);
   return text;
 }
 
@@ -171,7 +179,7 @@ std::vector<tern::Value> Function::bind(Span<const tern::Value> args,
   for (size_t i = 0; i < args_.size(); ++i) {
     if (!given[i]) {
       if (!args_[i].default_value)
-        failf(ErrorKind::type, "{}() is missing a value for argument '{}'\n  {}", name(),
+        failf(ErrorKind::type, "{}() is missing value for argument '{}'. Declaration: {}", name(),
               args_[i].name.view(), signature());
       out[i] = *args_[i].default_value;
     }
@@ -202,7 +210,14 @@ tern::Value Function::call(Span<const tern::Value> args,
   UnitHost host(unit, call_depth);
   ir::RunOptions options;
   options.host = &host;
-  std::vector<tern::Value> out = program_->run(inputs, options);
+  std::vector<tern::Value> out;
+  bool gradients = thread_state.grad_enabled;
+  try {
+    out = program_->run(inputs, options);
+  } catch (...) {
+    thread_state.grad_enabled = gradients;  // a `with torch.no_grad()` that was left by an error
+    throw;
+  }
   if (out.empty()) return {};
   if (out.size() == 1) return std::move(out[0]);
   return tern::Value::tuple(std::move(out));
@@ -220,6 +235,8 @@ const ir::Type* ClassType::type() const {
     }
     return Type::named_tuple(name, fields, types);
   }
+  if (kind == ClassKind::enumeration) return Type::enum_named(name);
+  if (kind == ClassKind::interface) return Type::interface_named(name);
   return Type::class_named(name);
 }
 const Attribute* ClassType::find(Symbol attribute) const {
@@ -243,6 +260,16 @@ size_t ClassType::num_slots() const {
 Function* ClassType::method(Symbol wanted) const {
   for (const auto& m : methods)
     if (m->name() == wanted.view()) return m.get();
+  return nullptr;
+}
+Function* ClassType::getter(Symbol property) const {
+  for (auto& [n, get, set] : properties)
+    if (n == property) return get;
+  return nullptr;
+}
+Function* ClassType::setter(Symbol property) const {
+  for (auto& [n, get, set] : properties)
+    if (n == property) return set;
   return nullptr;
 }
 Attribute& ClassType::add(Attribute attribute) {
@@ -310,7 +337,8 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
   std::string prefix = qualifier.empty() ? "" : std::string(qualifier) + ".";
   if (!file->statements.empty()) {
     for (const StmtPtr& s : file->statements)
-      if (s->kind != StmtKind::assign && s->kind != StmtKind::expr && s->kind != StmtKind::pass)
+      if (s->kind != StmtKind::assign && s->kind != StmtKind::annotated && s->kind != StmtKind::expr &&
+          s->kind != StmtKind::pass)
         fail_at(*source, s->at, "only functions and classes can stand at the top of a script");
   }
   auto taken = [&](const std::string& name, uint32_t at) {
@@ -318,13 +346,36 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
   };
   std::vector<Function*> functions;
   std::vector<ClassType*> types;
-  for (const Def& d : file->defs) {
-    taken(prefix + d.name, d.at);
-    auto f = std::make_unique<Function>(Symbol(prefix + d.name));
+  auto decorated = [](const Def& d, std::string_view word) {
+    for (const std::string& decorator : d.decorators)
+      if (std::string_view(decorator).substr(decorator.rfind('.') + 1) == word) return true;
+    return false;
+  };
+  auto make_function = [&](const Def& d, const std::string& name) -> Function& {
+    auto f = std::make_unique<Function>(Symbol(name));
     f->file_ = file;
     f->def_ = &d;
     f->state_ = Function::State::declared;
-    functions.push_back(&add_function(std::move(f)));
+    f->ignored = decorated(d, "ignore") || decorated(d, "unused");
+    return add_function(std::move(f));
+  };
+  std::vector<const Def*> declared;
+  for (const Def& d : file->defs) {
+    if (decorated(d, "_overload")) {
+      declared.push_back(&d);
+      continue;
+    }
+    taken(prefix + d.name, d.at);
+    Function& f = make_function(d, prefix + d.name);
+    // Each overload is the body compiled with the declaration's types.
+    size_t k = 0;
+    for (const Def* o : declared) {
+      if (o->name != d.name) continue;
+      Function& overload = make_function(d, fmt::format("{}{}__{}", prefix, d.name, k++));
+      overload.signature_ = o;
+      f.overloads.push_back(&overload);
+    }
+    if (f.overloads.empty() && !f.ignored) functions.push_back(&f);
   }
   for (const Class& c : file->classes) {
     taken(prefix + c.name, c.at);
@@ -338,10 +389,11 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
   for (Function* f : functions) compile(*f);
   for (ClassType* t : types) {
     find_class(t->name);
-    if (t->kind == ClassKind::interface) continue;
+    if (t->kind == ClassKind::interface || t->kind == ClassKind::enumeration) continue;
     for (size_t i = 0; i < t->methods.size(); ++i)
       if (t->methods[i]->name() == "__init__") compile(*t->methods[i]);
-    for (size_t i = 0; i < t->methods.size(); ++i) compile(*t->methods[i]);
+    for (size_t i = 0; i < t->methods.size(); ++i)
+      if (!t->methods[i]->ignored) compile(*t->methods[i]);
   }
 }
 
@@ -359,12 +411,14 @@ void Unit::define_methods(ClassType& type, std::shared_ptr<const Source> source)
 
 // "__torch__.torch.nn.modules.linear.Linear" is in the source of "__torch__.torch.nn.modules.linear".
 bool Unit::load(std::string_view qualified) {
-  if (!loader) return false;
   size_t dot = qualified.rfind('.');
   if (dot == std::string_view::npos) return false;
   Symbol qualifier(qualified.substr(0, dot));
+  bool ours = qualifier.view() == "__torch__.torch.nn.functional";
+  if (!loader && !ours) return false;
   if (!loaded_.emplace(qualifier, true).second) return false;
-  std::shared_ptr<const Source> source = loader(qualifier.view());
+  std::shared_ptr<const Source> source = loader ? loader(qualifier.view()) : nullptr;
+  if (!source && ours && known_operators_only) source = functional_source();
   if (!source) return false;
   define(source, qualifier.view(), true);
   return true;
@@ -383,7 +437,14 @@ ClassType* Unit::find_class(Symbol qualified) {
 Function* Unit::find_function(Symbol qualified) {
   auto it = function_by_name_.find(qualified);
   if (it == function_by_name_.end()) {
-    if (class_by_name_.count(qualified) || !load(qualified.view())) return nullptr;
+    // A static method goes by the name of its class.
+    std::string_view text = qualified.view();
+    size_t dot = text.rfind('.');
+    if (dot != std::string_view::npos && class_by_name_.count(Symbol(text.substr(0, dot)))) {
+      Function* f = find_class(Symbol(text.substr(0, dot)))->method(Symbol(text.substr(dot + 1)));
+      return f && f->is_static ? f : nullptr;
+    }
+    if (class_by_name_.count(qualified) || !load(text)) return nullptr;
     it = function_by_name_.find(qualified);
     if (it == function_by_name_.end()) return nullptr;
   }
@@ -420,9 +481,11 @@ void Unit::compile_all() {
   for (size_t i = 0; i < classes_.size(); ++i) {
     find_class(classes_[i]->name);
     if (classes_[i]->kind == ClassKind::interface) continue;
-    for (size_t k = 0; k < classes_[i]->methods.size(); ++k) compile(*classes_[i]->methods[k]);
+    for (size_t k = 0; k < classes_[i]->methods.size(); ++k)
+      if (!classes_[i]->methods[k]->ignored) compile(*classes_[i]->methods[k]);
   }
-  for (size_t i = 0; i < functions_.size(); ++i) compile(*functions_[i]);
+  for (size_t i = 0; i < functions_.size(); ++i)
+    if (functions_[i]->overloads.empty() && !functions_[i]->ignored) compile(*functions_[i]);
 }
 
 bool is_instance(const tern::Value& v, const ir::Type& t) {
@@ -471,6 +534,10 @@ bool is_instance(const tern::Value& v, const ir::Type& t) {
     }
     case TypeKind::interface:
       return Object::of(v) != nullptr;
+    case TypeKind::enum_: {
+      EnumMember* m = EnumMember::of(v);
+      return m && m->type == t.name();
+    }
     default:
       return true;
   }

@@ -4,14 +4,17 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 
 #include "tern/base/function.h"
+#include "tern/ir/enum_member.h"
 #include "tern/ir/graph.h"
 #include "tern/ir/interpreter.h"
 
 namespace tern::script {
 
+using ir::EnumMember;
 class Unit;
 class ClassType;
 struct Def;
@@ -24,6 +27,8 @@ struct Argument {
   const ir::Type* type = nullptr;
   std::optional<tern::Value> default_value = {};
   bool keyword_only = false;
+  bool inferred = false;  // a tensor because nothing is annotated
+  int fixed_size = 0;     // BroadcastingList2[int]: one value stands for that many
 };
 
 // A function or method. Its graph takes the arguments (self first) and gives one value, None included.
@@ -41,6 +46,7 @@ class Function {
   bool compiled() const { return graph_ != nullptr; }
   void set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns);
   std::string signature() const;  // "forward(self, Tensor x, int n=2) -> Tensor"
+  bool compiling() const { return state_ == State::compiling; }
 
   // Positional arguments in order, then keywords; defaults fill the rest. Throws TypeError that names the
   // argument.
@@ -62,12 +68,16 @@ class Function {
   // Until it is compiled.
   std::shared_ptr<const File> file_;
   const Def* def_ = nullptr;
+  const Def* signature_ = nullptr;  // of an overload: where its types are
   enum class State : uint8_t { declared, compiling, done } state_ = State::done;
   bool has_signature_ = false;
   friend struct Linker;
 
  public:
-  Unit* unit = nullptr;  // set when it is added
+  Unit* unit = nullptr;                   // set when it is added
+  bool is_static = false;                 // a method without self
+  bool ignored = false;                   // @torch.jit.ignore, @torch.jit.unused: there is nothing to run
+  std::vector<Function*> overloads = {};  // @torch.jit._overload declarations of this name
 };
 
 enum class Role : uint8_t { parameter, buffer, attribute, constant };
@@ -87,6 +97,7 @@ class ClassType {
   ClassKind kind = ClassKind::module;
   std::vector<Attribute> attributes;  // constants last have no slot
   std::vector<std::unique_ptr<Function>> methods;
+  std::vector<std::tuple<Symbol, Function*, Function*>> properties;  // name, getter, setter or nullptr
   Unit* unit = nullptr;
   bool part_of_trace = false;  // its methods take what the trace around them hands in: not for users to call
 
@@ -95,6 +106,8 @@ class ClassType {
   int slot(Symbol attribute) const;  // -1 if there is none of that name, or it is a constant
   size_t num_slots() const;
   Function* method(Symbol name) const;
+  Function* getter(Symbol property) const;  // of a @property; nullptr if there is none
+  Function* setter(Symbol property) const;
   Attribute& add(Attribute attribute);  // throws when the name is taken
   Function& add_method(std::unique_ptr<Function> method);
   bool is_module() const { return kind == ClassKind::module; }

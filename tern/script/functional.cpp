@@ -1,0 +1,448 @@
+// torch.nn.functional and torch.functional where they are more than one operator: written in the language
+// itself and compiled when a script first names them.
+#include "tern/script/functional.h"
+
+namespace tern::script {
+namespace {
+
+constexpr std::string_view nn_functional = R"script(
+def _reduction(reduction: str) -> int:
+    if reduction == "none":
+        return 0
+    if reduction == "mean":
+        return 1
+    if reduction == "sum":
+        return 2
+    raise ValueError("{} is not a valid value for reduction".format(reduction))
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    return torch.relu_(input) if inplace else torch.relu(input)
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    return torch.clamp_(input, 0.0, 6.0) if inplace else torch.clamp(input, 0.0, 6.0)
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return torch.clamp_(input, min_val, max_val) if inplace else torch.clamp(input, min_val, max_val)
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    y = torch.elu(input, alpha)
+    return input.copy_(y) if inplace else y
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    y = torch.selu(input)
+    return input.copy_(y) if inplace else y
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    y = torch.celu(input, alpha)
+    return input.copy_(y) if inplace else y
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    y = torch.ops.aten.leaky_relu(input, negative_slope)
+    return input.copy_(y) if inplace else y
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    y = torch.ops.aten.silu(input)
+    return input.copy_(y) if inplace else y
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    y = torch.ops.aten.mish(input)
+    return input.copy_(y) if inplace else y
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    y = torch.ops.aten.hardsigmoid(input)
+    return input.copy_(y) if inplace else y
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    y = torch.ops.aten.hardswish(input)
+    return input.copy_(y) if inplace else y
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    y = torch.where(input > threshold, input, torch.full_like(input, value))
+    return input.copy_(y) if inplace else y
+
+def rrelu(input: Tensor, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False, inplace: bool = False) -> Tensor:
+    if training:
+        slope = torch.rand_like(input) * (upper - lower) + lower
+        y = torch.where(input >= 0, input, input * slope)
+    else:
+        y = torch.where(input >= 0, input, input * ((lower + upper) / 2))
+    return input.copy_(y) if inplace else y
+
+def softsign(input: Tensor) -> Tensor:
+    return input / (input.abs() + 1)
+
+def tanhshrink(input: Tensor) -> Tensor:
+    return input - input.tanh()
+
+def softmin(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
+    return softmax(-input, dim, _stacklevel, dtype)
+
+def _softmax_dim(ndim: int) -> int:
+    if ndim == 0 or ndim == 1 or ndim == 3:
+        return 0
+    return 1
+
+def softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
+    if dim is None:
+        dim = _softmax_dim(input.dim())
+    if dtype is None:
+        return torch.softmax(input, dim)
+    return torch.softmax(input, dim, dtype=dtype)
+
+def log_softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
+    if dim is None:
+        dim = _softmax_dim(input.dim())
+    if dtype is None:
+        return torch.log_softmax(input, dim)
+    return torch.log_softmax(input, dim, dtype=dtype)
+
+def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    noise = -torch.log(-torch.log(torch.rand_like(logits).clamp(min=1e-20)))
+    soft = torch.softmax((logits + noise) / tau, dim)
+    if hard:
+        index = soft.argmax(dim, keepdim=True)
+        one = torch.zeros_like(logits).scatter(dim, index, 1.0)
+        return one - soft.detach() + soft
+    return soft
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    if p < 0.0 or p > 1.0:
+        raise ValueError("dropout probability has to be between 0 and 1, but got {}".format(p))
+    y = torch.dropout(input, p, training)
+    return input.copy_(y) if inplace else y
+
+def _channel_dropout(input: Tensor, p: float, training: bool, keep: int) -> Tensor:
+    if p < 0.0 or p > 1.0:
+        raise ValueError("dropout probability has to be between 0 and 1, but got {}".format(p))
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        return torch.zeros_like(input)
+    shape: List[int] = []
+    for i in range(input.dim()):
+        shape.append(input.size(i) if i < keep else 1)
+    mask = (torch.rand(shape) >= p).to(input.dtype)
+    return input * mask / (1.0 - p)
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return _channel_dropout(input, p, training, input.dim() - 1)
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return _channel_dropout(input, p, training, input.dim() - 2)
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    return _channel_dropout(input, p, training, input.dim() - 3)
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    if not training or p == 0.0:
+        return input
+    alpha = -1.7580993408473766
+    mask = (torch.rand_like(input) >= p).to(input.dtype)
+    a = 1.0 / math.sqrt((1.0 - p) * (1.0 + p * alpha * alpha))
+    return (input * mask + alpha * (1.0 - mask)) * a - a * p * alpha
+
+def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
+    return torch.ops.aten.linear(input, weight, bias)
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Optional[Tensor] = None) -> Tensor:
+    denom = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / denom
+
+def layer_norm(input: Tensor, normalized_shape: List[int], weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-5) -> Tensor:
+    return torch.layer_norm(input, normalized_shape, weight, bias, eps)
+
+def _verify_batch_size(size: List[int]) -> None:
+    n = size[0]
+    for i in range(len(size) - 2):
+        n *= size[i + 2]
+    if n == 1:
+        raise ValueError("Expected more than 1 value per channel when training, got input size {}".format(size))
+
+def batch_norm(input: Tensor, running_mean: Optional[Tensor], running_var: Optional[Tensor], weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+    if training:
+        _verify_batch_size(input.size())
+    return torch.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
+
+def instance_norm(input: Tensor, running_mean: Optional[Tensor] = None, running_var: Optional[Tensor] = None, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+    return torch.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)
+
+def group_norm(input: Tensor, num_groups: int, weight: Optional[Tensor] = None, bias: Optional[Tensor] = None, eps: float = 1e-5) -> Tensor:
+    if input.dim() < 2:
+        raise RuntimeError("Expected at least 2 dimensions for input tensor but received {}".format(input.dim()))
+    sizes = [input.size(0) * input.size(1) // num_groups, num_groups]
+    for i in range(2, input.dim()):
+        sizes.append(input.size(i))
+    _verify_batch_size(sizes)
+    return torch.group_norm(input, num_groups, weight, bias, eps)
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    if input.numel() == 0:
+        return input
+    squares = (input * input).flatten(2).unsqueeze(1)
+    n = input.size(0)
+    c = input.size(1)
+    low = size // 2
+    high = (size - 1) // 2
+    padded = torch.constant_pad_nd(squares, [0, 0, low, high], 0.0)
+    total = torch.zeros_like(squares)
+    for i in range(size):
+        total = total + padded.narrow(2, i, c)
+    div = (total / size).view(input.size()) * alpha + k
+    return input / div.pow(beta)
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: Optional[int] = None, max_norm: Optional[float] = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    pad = -1
+    if padding_idx is not None:
+        pad = padding_idx if padding_idx >= 0 else padding_idx + weight.size(0)
+        assert pad < weight.size(0), "Padding_idx must be within num_embeddings"
+    assert max_norm is None, "embedding with max_norm is not supported: renormalise the weight first"
+    return torch.embedding(weight, input, pad, scale_grad_by_freq, sparse)
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    return torch.one_hot(tensor, num_classes)
+
+def pad(input: Tensor, pad: List[int], mode: str = "constant", value: Optional[float] = None) -> Tensor:
+    if mode == "constant":
+        fill = 0.0 if value is None else value
+        return torch.constant_pad_nd(input, pad, fill)
+    if value is not None and value != 0.0:
+        raise ValueError("Padding mode \"{}\" doesn't take in value argument".format(mode))
+    n = len(pad) // 2
+    if mode == "reflect":
+        if n == 1:
+            return torch.ops.aten.reflection_pad1d(input, pad)
+        if n == 2:
+            return torch.ops.aten.reflection_pad2d(input, pad)
+        return torch.ops.aten.reflection_pad3d(input, pad)
+    if mode == "replicate":
+        if n == 1:
+            return torch.ops.aten.replication_pad1d(input, pad)
+        if n == 2:
+            return torch.ops.aten.replication_pad2d(input, pad)
+        return torch.ops.aten.replication_pad3d(input, pad)
+    if mode == "circular":
+        y = input
+        for i in range(n):
+            dim = input.dim() - 1 - i
+            low = pad[2 * i]
+            high = pad[2 * i + 1]
+            size = input.size(dim)
+            parts: List[Tensor] = []
+            if low > 0:
+                parts.append(y.narrow(dim, size - low, low))
+            parts.append(y)
+            if high > 0:
+                parts.append(y.narrow(dim, 0, high))
+            y = torch.cat(parts, dim)
+        return y
+    raise NotImplementedError("Unrecognised padding mode {}".format(mode))
+
+def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[float] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
+    n = input.dim() - 2
+    out: List[int] = []
+    if size is not None:
+        for i in range(n):
+            out.append(size[i] if len(size) > 1 else size[0])
+    elif scale_factor is not None:
+        for i in range(n):
+            out.append(int(math.floor(float(input.size(i + 2)) * scale_factor)))
+    else:
+        raise ValueError("either size or scale_factor should be defined")
+    aligned = False
+    if align_corners is not None:
+        aligned = align_corners
+    if mode == "nearest":
+        if n == 1:
+            return torch.ops.aten.upsample_nearest1d(input, out)
+        if n == 2:
+            return torch.ops.aten.upsample_nearest2d(input, out)
+        return torch.ops.aten.upsample_nearest3d(input, out)
+    if mode == "linear":
+        return torch.ops.aten.upsample_linear1d(input, out, aligned)
+    if mode == "bilinear":
+        return torch.ops.aten.upsample_bilinear2d(input, out, aligned)
+    if mode == "bicubic":
+        return torch.ops.aten.upsample_bicubic2d(input, out, aligned)
+    raise NotImplementedError("interpolate: mode {} for {} dimensions".format(mode, n))
+
+def max_pool1d(input: Tensor, kernel_size: BroadcastingList1[int], stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = [0], dilation: BroadcastingList1[int] = [1], ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    steps = torch.jit.annotate(List[int], [])
+    if stride is not None:
+        steps = stride
+    return torch.ops.aten.max_pool1d(input, kernel_size, steps, padding, dilation, ceil_mode)
+
+def max_pool1d_with_indices(input: Tensor, kernel_size: BroadcastingList1[int], stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = [0], dilation: BroadcastingList1[int] = [1], ceil_mode: bool = False) -> Tuple[Tensor, Tensor]:
+    steps = torch.jit.annotate(List[int], [])
+    if stride is not None:
+        steps = stride
+    return torch.ops.aten.max_pool1d_with_indices(input, kernel_size, steps, padding, dilation, ceil_mode)
+
+def max_pool2d(input: Tensor, kernel_size: BroadcastingList2[int], stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = [0, 0], dilation: BroadcastingList2[int] = [1, 1], ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    steps = torch.jit.annotate(List[int], [])
+    if stride is not None:
+        steps = stride
+    return torch.ops.aten.max_pool2d(input, kernel_size, steps, padding, dilation, ceil_mode)
+
+def max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int], stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = [0, 0], dilation: BroadcastingList2[int] = [1, 1], ceil_mode: bool = False) -> Tuple[Tensor, Tensor]:
+    steps = torch.jit.annotate(List[int], [])
+    if stride is not None:
+        steps = stride
+    return torch.ops.aten.max_pool2d_with_indices(input, kernel_size, steps, padding, dilation, ceil_mode)
+
+def max_pool3d(input: Tensor, kernel_size: BroadcastingList3[int], stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = [0, 0, 0], dilation: BroadcastingList3[int] = [1, 1, 1], ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+    steps = torch.jit.annotate(List[int], [])
+    if stride is not None:
+        steps = stride
+    return torch.ops.aten.max_pool3d(input, kernel_size, steps, padding, dilation, ceil_mode)
+
+def max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int], stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = [0, 0, 0], dilation: BroadcastingList3[int] = [1, 1, 1], ceil_mode: bool = False) -> Tuple[Tensor, Tensor]:
+    steps = torch.jit.annotate(List[int], [])
+    if stride is not None:
+        steps = stride
+    return torch.ops.aten.max_pool3d_with_indices(input, kernel_size, steps, padding, dilation, ceil_mode)
+
+def adaptive_max_pool1d(input: Tensor, output_size: BroadcastingList1[int], return_indices: bool = False) -> Tensor:
+    return torch.ops.aten.adaptive_max_pool1d(input, output_size)[0]
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: BroadcastingList1[int]) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_pool1d(input, output_size)
+
+def adaptive_max_pool2d(input: Tensor, output_size: BroadcastingList2[int], return_indices: bool = False) -> Tensor:
+    return torch.ops.aten.adaptive_max_pool2d(input, output_size)[0]
+
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: BroadcastingList2[int]) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_pool2d(input, output_size)
+
+def adaptive_max_pool3d(input: Tensor, output_size: BroadcastingList3[int], return_indices: bool = False) -> Tensor:
+    return torch.ops.aten.adaptive_max_pool3d(input, output_size)[0]
+
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: BroadcastingList3[int]) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.adaptive_max_pool3d(input, output_size)
+
+def logsigmoid(input: Tensor) -> Tensor:
+    return torch.ops.aten.log_sigmoid(input)
+
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int, stride: Optional[int] = None, ceil_mode: bool = False) -> Tensor:
+    step = kernel_size if stride is None else stride
+    out = torch.ops.aten.avg_pool1d(input.pow(norm_type), kernel_size, step, 0, ceil_mode)
+    return (torch.sign(out) * torch.relu(torch.abs(out))).mul(kernel_size).pow(1.0 / norm_type)
+
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: BroadcastingList2[int], stride: Optional[List[int]] = None, ceil_mode: bool = False) -> Tensor:
+    step = kernel_size if stride is None else stride
+    area = kernel_size[0] * kernel_size[1]
+    out = torch.ops.aten.avg_pool2d(input.pow(norm_type), kernel_size, step, [0, 0], ceil_mode)
+    return (torch.sign(out) * torch.relu(torch.abs(out))).mul(area).pow(1.0 / norm_type)
+
+def unfold(input: Tensor, kernel_size: BroadcastingList2[int], dilation: BroadcastingList2[int] = [1, 1], padding: BroadcastingList2[int] = [0, 0], stride: BroadcastingList2[int] = [1, 1]) -> Tensor:
+    return torch.ops.aten.im2col(input, kernel_size, dilation, padding, stride)
+
+def fold(input: Tensor, output_size: BroadcastingList2[int], kernel_size: BroadcastingList2[int], dilation: BroadcastingList2[int] = [1, 1], padding: BroadcastingList2[int] = [0, 0], stride: BroadcastingList2[int] = [1, 1]) -> Tensor:
+    return torch.ops.aten.col2im(input, output_size, kernel_size, dilation, padding, stride)
+
+def mse_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", weight: Optional[Tensor] = None) -> Tensor:
+    return torch.ops.aten.mse_loss(input, target, _reduction(reduction))
+
+def l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    return torch.ops.aten.l1_loss(input, target, _reduction(reduction))
+
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    if beta == 0.0:
+        return torch.ops.aten.l1_loss(input, target, _reduction(reduction))
+    return torch.ops.aten.smooth_l1_loss(input, target, _reduction(reduction), beta)
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    return torch.ops.aten.huber_loss(input, target, _reduction(reduction), delta)
+
+def nll_loss(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, ignore_index: int = -100, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    return torch.ops.aten.nll_loss_nd(input, target, weight, _reduction(reduction), ignore_index)
+
+def cross_entropy(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, ignore_index: int = -100, reduce: Optional[bool] = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
+    return torch.ops.aten.cross_entropy_loss(input, target, weight, _reduction(reduction), ignore_index, label_smoothing)
+
+def kl_div(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    if reduction == "batchmean":
+        total = torch.ops.aten.kl_div(input, target, 2, log_target=log_target)
+        return total / input.size(0) if input.dim() != 0 else total
+    return torch.ops.aten.kl_div(input, target, _reduction(reduction), log_target=log_target)
+
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    return torch.ops.aten.binary_cross_entropy(input, target, weight, _reduction(reduction))
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", pos_weight: Optional[Tensor] = None) -> Tensor:
+    return torch.ops.aten.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _reduction(reduction))
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    kind = _reduction(reduction)
+    if kind == 0:
+        return loss
+    if kind == 1:
+        return loss.mean()
+    return loss.sum()
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    zeros = torch.zeros_like(input)
+    positive = torch.where(target != -1, input, zeros)
+    negative = torch.where(target != 1, (margin - input).clamp_min(0.0), zeros)
+    return _reduced(positive + negative, reduction)
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    return _reduced((-target * (input1 - input2) + margin).clamp_min(0.0), reduction)
+
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    return _reduced(torch.log1p(torch.exp(-target * input)), reduction)
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    cos = torch.cosine_similarity(input1, input2, -1)
+    zeros = torch.zeros_like(cos)
+    loss = torch.where(target == 1, 1.0 - cos, zeros) + torch.where(target == -1, (cos - margin).clamp_min(0.0), zeros)
+    return _reduced(loss, reduction)
+
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = torch.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduced((near - far + margin).clamp_min(0.0), reduction)
+
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: Optional[bool] = None, eps: float = 1e-8, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    if log_input:
+        loss = torch.exp(input) - target * input
+    else:
+        loss = input - target * torch.log(input + eps)
+    if full:
+        stirling = target * torch.log(target) - target + 0.5 * torch.log(2 * math.pi * target)
+        loss = loss + torch.where(target > 1, stirling, torch.zeros_like(target))
+    return _reduced(loss, reduction)
+
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+    v = var.clamp_min(eps)
+    loss = 0.5 * (torch.log(v) + (input - target) * (input - target) / v)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return _reduced(loss, reduction)
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    return torch.cosine_similarity(x1, x2, dim, eps)
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    return torch.norm(x1 - x2 + eps, p, -1, keepdim)
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+    return torch.ops.aten.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+)script";
+
+}  // namespace
+
+std::shared_ptr<const Source> functional_source() {
+  static const std::shared_ptr<const Source> source = [] {
+    auto s = std::make_shared<Source>();
+    s->name = "torch/nn/functional.py";
+    s->text = nn_functional;
+    return s;
+  }();
+  return source;
+}
+
+}  // namespace tern::script
