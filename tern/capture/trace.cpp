@@ -217,7 +217,7 @@ Trace Tracer::run(const Traceable& f, const std::vector<tern::Value>& inputs) {
         "The traced function didn't return any values! Side-effects are not captured in traces, so it would "
         "be a "
         "no-op.");
-  graph_->add_output(output(result.outputs, result.outputs, false));
+  graph_->add_output(output(result.outputs, result.outputs));
   if (options_.method_name) {
     result.methods = split_modules(
         *graph_, attributes_, options_.method_name,
@@ -316,7 +316,7 @@ ir::In Tracer::operand(const tern::Value& v) {
   return node("prim::TupleConstruct", items, ir::Type::tuple(types));
 }
 
-ir::In Tracer::output(const tern::Value& v, const tern::Value& whole, bool inside) {
+ir::In Tracer::output(const tern::Value& v, const tern::Value& whole) {
   auto only_tensor = [&](const tern::Value& item) {
     if (!item.is_tensor()) fail(only_these);
     return recorder_.operand(item);
@@ -333,7 +333,7 @@ ir::In Tracer::output(const tern::Value& v, const tern::Value& whole, bool insid
     std::vector<ir::In> items;
     std::vector<const ir::Type*> types;
     for (const tern::Value& item : items_of(v)) {
-      items.push_back(output(item, whole, true));
+      items.push_back(output(item, whole));
       types.push_back(items.back().is_value() ? items.back().value()->type() : ir::Type::of(item));
     }
     const ir::Type* type[] = {ir::Type::tuple(types)};
@@ -370,13 +370,12 @@ ir::In Tracer::output(const tern::Value& v, const tern::Value& whole, bool insid
       }
       key_type = plain(ir::Type::of(key));
       items.push_back(recorder_.operand(key));
-      items.push_back(output(value, whole, true));
+      items.push_back(output(value, whole));
       value_type = plain(items.back().is_value() ? items.back().value()->type() : ir::Type::of(value));
     }
     const ir::Type* type[] = {ir::Type::dict(key_type, value_type)};
     return graph_->make("prim::DictConstruct", items, type).output();
   }
-  (void)inside;
   fail(only_these);
 }
 

@@ -70,7 +70,7 @@ class Tracer final : public nn::CallObserver, public autograd::ApplyRecorder {
   tern::Value input(const tern::Value& v, ir::Value& at);
   template <class F>
   tern::Value unpack(const tern::Value& v, ir::Value& at, F&& each);
-  ir::In output(const tern::Value& v, const tern::Value& whole, bool inside);
+  ir::In output(const tern::Value& v, const tern::Value& whole);
   ir::In unknown(const Tensor& t);
 
   const TraceOptions& options_;

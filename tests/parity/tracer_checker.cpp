@@ -51,7 +51,7 @@ TEST(Tracer, trace_checker_dropout_notrain) {
 
 // ---- gradients ----
 
-void run_ge_tests(auto&& rand) {
+void check_ge(auto&& rand) {
   auto fused = [](Tensor a, Tensor b) { return a * b + b; };
   check_trace(fused, {rand(Dims{1}), rand(Dims{1})}, {.other_inputs = {rand(Dims{2, 3}), rand(Dims{2, 3})}});
   auto swapped = [](Tensor a, Tensor b) { return std::tuple(b, a); };
@@ -68,9 +68,9 @@ void run_ge_tests(auto&& rand) {
   check_trace(quotient, {rand(Dims{1}), rand(Dims{1}) + 1});
 }
 Tensor random(Span<const SymInt> sizes) { return rand(sizes); }
-TEST(Tracer, ge_unoptimized) { run_ge_tests(random); }
+TEST(Tracer, ge_unoptimized) { check_ge(random); }
 TEST(Tracer, ge_optimized) {
-  run_ge_tests(random);
+  check_ge(random);
   // What the optimiser makes of a graph has the same numbers.
   auto f = [](Tensor a, Tensor b) { return a * b / (a - 2 * b) + b; };
   jit::ScriptModule traced = jit::trace(f, {rand({1}), rand({1})});
@@ -80,7 +80,7 @@ TEST(Tracer, ge_optimized) {
 }
 // No GPU here: double precision takes its place as the other kind of tensor.
 TEST(Tracer, ge_cuda) {
-  run_ge_tests([](Span<const SymInt> sizes) { return random(sizes).to(kDouble); });
+  check_ge([](Span<const SymInt> sizes) { return random(sizes).to(kDouble); });
 }
 
 TEST(Tracer, export_no_reorder) {
