@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tern/base/format.h"
+#include "tern/kernels/lapack.h"
 #include "tern/ops.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/linalg.args.h"
