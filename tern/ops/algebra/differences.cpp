@@ -86,16 +86,15 @@ Tensor take(const Tensor& t, int64_t dim, SymInt from, SymInt n) { return narrow
 // Even steps: central differences inside, one-sided at the borders.
 Tensor along_even(const Tensor& self, int64_t dim, const Scalar& step, int64_t order) {
   SymInt n = self.size(dim);
-  Tensor h = wrap_number(step);
   auto at = [&](SymInt i) { return take(self, dim, i, 1); };
-  Tensor inside = (take(self, dim, 2, n - 2) - take(self, dim, 0, n - 2)) / (2 * h);
+  Tensor inside = (take(self, dim, 2, n - 2) - take(self, dim, 0, n - 2)) / (step * Scalar(2));
   Tensor first, last;
   if (order == 1) {
-    first = (at(1) - at(0)) / h;
-    last = (at(n - 1) - at(n - 2)) / h;
+    first = (at(1) - at(0)) / step;
+    last = (at(n - 1) - at(n - 2)) / step;
   } else {
-    first = (-1.5 * at(0) + 2 * at(1) - 0.5 * at(2)) / h;
-    last = (0.5 * at(n - 3) - 2 * at(n - 2) + 1.5 * at(n - 1)) / h;
+    first = (-1.5 * at(0) + 2 * at(1) - 0.5 * at(2)) / step;
+    last = (0.5 * at(n - 3) - 2 * at(n - 2) + 1.5 * at(n - 1)) / step;
   }
   return cat({first, inside, last}, dim);
 }

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tern/base/format.h"
+#include "tern/kernels/lapack.h"
 #include "tern/ops.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/linalg.args.h"

@@ -1,6 +1,7 @@
 // Functions of matrices: powers, the exponential, norms, condition numbers, systems of tensors.
 #include <cmath>
 
+#include "tern/base/format.h"
 #include "tern/ops.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/linalg.args.h"

@@ -1,6 +1,7 @@
 // Gradients of the decompositions, in the notation of matrix calculus: g of a result, ᴴ for adjoint.
 #include <limits>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/grad_context.h"
 #include "tern/ops.h"
 #include "tern/ops/formulas.h"

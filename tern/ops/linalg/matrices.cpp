@@ -1,6 +1,7 @@
 // Checks, and matrices as LAPACK wants them.
 #include "tern/ops/linalg/matrices.h"
 
+#include "tern/base/format.h"
 #include "tern/ops.h"
 #include "tern/ops/linalg.args.h"
 

@@ -1,9 +1,7 @@
 // What the linear algebra kernels share: checks, and matrices as LAPACK wants them.
 #pragma once
-#include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/dispatch/pointwise.h"
-#include "tern/kernels/lapack.h"
 #include "tern/ops/elements.h"
 
 namespace tern::linalg {

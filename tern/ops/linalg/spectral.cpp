@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tern/base/format.h"
+#include "tern/kernels/lapack.h"
 #include "tern/ops.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/linalg.args.h"
@@ -259,14 +261,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> kernel_linalg_lstsq(const args::linal
     residuals = sum(square(abs(B.as_view(rest, Dims(B.strides()), B.offset() + skip))), Ints(-2));
   }
   if (p.vector) solution = squeeze(solution, -1);
-  if (p.vector && residuals.dim() > 1) residuals = residuals.dim() ? residuals : residuals;
   return {solution, residuals, rank, values};
 }
 Shapes shape_linalg_lstsq(const args::linalg_lstsq& a) {
   Lstsq p = lstsq_plan(a);
   DType type = a.self.dtype(), real = to_real(type);
   bool has_values = p.driver == "gelsd" || p.driver == "gelss";
-  return {Shape(solution_sizes(p), type), none(real),
+  // Of a system with more equations than unknowns; where the rank is found to be less, the kernel gives none.
+  Shape residuals = p.driver != "gelsy" && p.m > p.n ? Shape(with(p.batch, p.columns), real) : none(real);
+  return {Shape(solution_sizes(p), type), residuals,
           p.driver == "gels" ? none(kLong) : Shape(batch_of(a.self), kLong),
           has_values ? Shape(with(batch_of(a.self), sym_min(p.m, p.n)), real) : none(real)};
 }
@@ -316,8 +319,9 @@ Shapes shape_linalg_pinv_atol_rtol_tensor(const args::linalg_pinv_atol_rtol_tens
   check_low_precision("linalg.pinv", a.self);
   check_matrix("linalg.pinv", a.self);
   Dims batch = batch_of(a.self);
-  if (a.atol.defined()) batch = broadcast_sizes(batch, a.atol.sizes());
-  if (a.rtol.defined()) batch = broadcast_sizes(batch, a.rtol.sizes());
+  bool empty = surely_eq(a.self.numel(), 0);
+  if (a.atol.defined() && !empty) batch = broadcast_sizes(batch, a.atol.sizes());
+  if (a.rtol.defined() && !empty) batch = broadcast_sizes(batch, a.rtol.sizes());
   return {Shape(matrix_sizes(batch, a.self.size(-1), a.self.size(-2)), a.self.dtype())};
 }
 void kernel_linalg_pinv_atol_rtol_tensor(const args::linalg_pinv_atol_rtol_tensor& a, Out out) {

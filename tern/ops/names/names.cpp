@@ -42,6 +42,7 @@ Tensor body_sum_to_size(const args::sum_to_size& a) {
   for (int64_t d = 0; fits && d < static_cast<int64_t>(a.size.size()); ++d)
     fits = a.size[d] == 1 || a.size[d] == a.self.sizes()[d + lead];
   if (!fits) failf("size {} is not expandable to size {}.", str(a.size), str(a.self.sizes()));
+  if (a.size.empty()) return sum(a.self);
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < a.self.dim(); ++d)
     if (d < lead || (surely_eq(a.size[d - lead], 1) && !surely_eq(a.self.sizes()[d], 1))) dims.push_back(d);
