@@ -28,6 +28,12 @@ V arithmetic(std::string_view what, Args in, IntOp i, FloatOp f, ComplexOp c) {
   return i(a.sym(), b.sym());
 }
 V sub(Args in) {
+  if (in.size() == 2 && in[0].is_int() && in[1].is_int()) {
+    SymInt x = in[0].sym(), y = in[1].sym();
+    int64_t r;
+    if (x.is_int() && y.is_int() && !__builtin_sub_overflow(x.as_int(), y.as_int(), &r))
+      return checked(false, r);
+  }
   need(in, 2, 3, "sub");
   return arithmetic(
       "-", in,
@@ -40,6 +46,12 @@ V sub(Args in) {
       [](double x, double y) -> V { return x - y; }, [](auto x, auto y) -> V { return x - y; });
 }
 V mul(Args in) {
+  if (in.size() == 2 && in[0].is_int() && in[1].is_int()) {
+    SymInt x = in[0].sym(), y = in[1].sym();
+    int64_t r;
+    if (x.is_int() && y.is_int() && !__builtin_mul_overflow(x.as_int(), y.as_int(), &r))
+      return checked(false, r);
+  }
   need(in, 2, 2, "mul");
   for (int side = 0; side < 2; ++side) {
     const V &a = in[side], &b = in[1 - side];
@@ -494,6 +506,12 @@ constexpr BuiltinEntry table[] = {
 }  // namespace
 
 V builtin::add(Args in) {
+  if (in.size() == 2 && in[0].is_int() && in[1].is_int()) {
+    SymInt x = in[0].sym(), y = in[1].sym();
+    int64_t r;
+    if (x.is_int() && y.is_int() && !__builtin_add_overflow(x.as_int(), y.as_int(), &r))
+      return checked(false, r);
+  }
   need(in, 2, 3, "add");
   const V &a = in[0], &b = in[1];
   if (a.is_string() && b.is_string()) return a.string() + b.string();

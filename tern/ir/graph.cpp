@@ -602,6 +602,13 @@ std::unique_ptr<Graph> Graph::clone() const {
   map.reserve(num_nodes_ * 2);
   for (Value* p : inputs()) map[p] = In(g->add_input(p->type(), p->name()));
   for (In& in : g->inline_block(*top_, map)) g->add_output(in);
+  // Names that text or a user gave exactly, such as %input, stay; the second round is for names that had
+  // moved.
+  for (int round = 0; round < 2; ++round)
+    for (auto& [old, copy] : map) {
+      if (!copy.is_value() || copy.value()->name_ == old->name_ || g->names_->find(old->name_)) continue;
+      g->set_name(*copy.value(), old->name());
+    }
   return g;
 }
 

@@ -210,6 +210,12 @@ struct Runner {
       case Act::op:
         break;
       case Act::builtin: {
+        if (i.num_inputs <= 4) {
+          tern::Value in[4];
+          for (uint32_t k = 0; k < i.num_inputs; ++k) in[k] = get(sources[i.inputs + k]);
+          give(i, i.builtin(Span<const tern::Value>(in, i.num_inputs)));
+          break;
+        }
         std::vector<tern::Value> in = inputs(i);
         give(i, i.builtin(in));
         break;
@@ -253,7 +259,8 @@ struct Runner {
       case Act::if_: {
         const BlockCode& b = block(i, truth(input(i, 0)) ? 0 : 1);
         run_block(b);
-        give_all(i, returns(b));
+        if (b.num_returns != i.num_out) failf("expected {} values but got {}", i.num_out, b.num_returns);
+        for (uint32_t k = 0; k < i.num_out; ++k) frame.registers[i.out + k] = get(sources[b.returns + k]);
         break;
       }
       case Act::loop:
@@ -364,8 +371,8 @@ struct Runner {
     };
     bool tensors = false;
     for (const tern::Value& v : in) tensors = tensors || has_tensor(has_tensor, v);
-    const std::vector<const Op*>& candidates = overloads(Symbol(without_overload(i.node->kind())));
     if (i.builtin && !tensors) return give(i, i.builtin(in));
+    const std::vector<const Op*>& candidates = overloads(Symbol(without_overload(i.node->kind())));
     auto positions = [](const Schema& s) {
       size_t k = 0;
       while (k < s.args.size() && !s.args[k].keyword_only) ++k;
@@ -403,9 +410,8 @@ struct Runner {
       frame.registers[b.params] = trip;
       for (size_t k = 0; k < state.size(); ++k) frame.registers[b.params + 1 + k] = std::move(state[k]);
       run_block(b);
-      std::vector<tern::Value> next = returns(b);
-      go_on = truth(next[0]);
-      for (size_t k = 0; k < state.size(); ++k) state[k] = std::move(next[k + 1]);
+      go_on = truth(get(sources[b.returns]));
+      for (uint32_t k = 0; k < state.size(); ++k) state[k] = get(sources[b.returns + 1 + k]);
     }
     give_all(i, state);
   }

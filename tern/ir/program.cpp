@@ -192,7 +192,26 @@ void Program::Code::choose_act(const Node& n, Instruction& i) {
     i.act = Act::missing;
     return;
   }
-  i.act = ops ? Act::dynamic : Act::builtin;
+  // Numbers and strings cannot mean an operator on tensors.
+  auto plain = [](const Operand& o) {
+    if (o.is_list()) return false;
+    if (o.is_constant())
+      return !o.constant().is_tensor() && !o.constant().is_list() && !o.constant().is_tuple();
+    switch (o.value().type()->kind()) {
+      case TypeKind::int_:
+      case TypeKind::float_:
+      case TypeKind::bool_:
+      case TypeKind::complex_:
+      case TypeKind::string:
+      case TypeKind::number:
+        return true;
+      default:
+        return false;
+    }
+  };
+  bool tensors = ops && !i.builtin;
+  for (const Operand& o : n.inputs()) tensors = tensors || (ops && !plain(o));
+  i.act = tensors ? Act::dynamic : Act::builtin;
 }
 
 void Program::Code::refuse(const Node& n) {

@@ -1,10 +1,13 @@
 // The text cases of this room: a graph, a pipeline of passes and printers, what comes out.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tern/base/error.h"
 #include "tern/ir/pass.h"
 #include "tern/ir/text.h"
 #include "tern/ir/verify.h"
+#include "tests/support/paths.h"
 #include "tests/support/text_cases.h"
 
 namespace tern::ir {
@@ -42,6 +45,32 @@ std::string run_case(const std::string& input, const std::string& pipeline) {
 }
 
 const int registered = testing::register_text_cases("IrCases", "tests/ir/cases", run_case);
+
+// What PyTorch printed (pytorch_graphs.py) is read and printed again as it was.
+TEST(IrText, graphs_printed_by_pytorch_come_back) {
+  std::ifstream file(testing::source_dir() + "/tests/ir/pytorch_graphs.txt");
+  std::string name, text;
+  int count = 0;
+  auto check = [&] {
+    if (name.empty()) return;
+    ++count;
+    auto graph = parse(text);
+    verify(*graph);
+    EXPECT_EQ(torch_text(*graph), text) << name;
+    EXPECT_EQ(torch_text(*graph->clone()), text) << name;
+    text.clear();
+  };
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("==== ")) {
+      check();
+      name = line.substr(5);
+    } else {
+      text += line + "\n";
+    }
+  }
+  check();
+  EXPECT_GE(count, 12);
+}
 
 TEST(IrText, cases_are_found) { EXPECT_GE(registered, 20); }
 

@@ -8,6 +8,7 @@ import importlib.util
 import pathlib
 import sys
 import warnings
+import zipfile
 from enum import Enum
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
@@ -488,7 +489,17 @@ def main():
         torch.jit.save(module, str(name))
         text = run(torch.jit.load(str(name)), calls)
         torch.jit.save(module, str(name), _extra_files={"calls": text})
+        drop_places(name)
     return 0
+
+
+def drop_places(path):
+    """Without the records of source places, which name files of the machine that made them."""
+    with zipfile.ZipFile(path) as archive:
+        members = [(i.filename, archive.read(i)) for i in archive.infolist() if not i.filename.endswith(".debug_pkl")]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members:
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def check(folder):
