@@ -52,6 +52,15 @@ Value flatten_outputs(const ir::Operand& o, std::vector<ir::In>& leaves) {
       for (const ir::Operand& item : n.inputs()) items.push_back(flatten_outputs(item, leaves));
       return tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
     }
+    bool dict = n.is("prim::DictConstruct");
+    for (size_t i = 0; dict && i < n.inputs().size(); i += 2)
+      dict = n.input(i).is_constant() && n.input(i).constant().is_string();
+    if (dict) {
+      std::vector<std::pair<Value, Value>> entries;
+      for (size_t i = 0; i + 1 < n.inputs().size(); i += 2)
+        entries.emplace_back(n.input(i).constant(), flatten_outputs(n.input(i + 1), leaves));
+      return Value::dict(std::move(entries));
+    }
   }
   leaves.push_back(ir::In(o));
   return {};
@@ -183,7 +192,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<V
     if (std::optional<int64_t> fixed = value.maybe_int())
       failf(ErrorKind::value,
             "the size '{}' cannot stay open: the script was made for {}. Give the number in its place",
-            s.name, *fixed);
+            s.display_name.empty() ? s.name : s.display_name, *fixed);
   }
   lift_constants(lowered.mutable_data());
   verify(lowered);

@@ -280,7 +280,12 @@ class Planner {
       }
       done_.insert(&node);
     }
-    for (const ir::Operand& o : plan_.graph_->outputs()) plan_.outputs_.push_back({value_of(o), false});
+    for (const ir::Operand& o : plan_.graph_->outputs()) {
+      Value v = value_of(o);
+      if (v.is_list() || v.is_tuple() || v.is_dict() || v.is_object())
+        failf(ErrorKind::not_supported, "the graph cannot be planned: it gives a {}", v.kind_name());
+      plan_.outputs_.push_back({v, false});
+    }
   }
 
   std::vector<Value> values_of(const ir::Node& node) {

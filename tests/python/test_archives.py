@@ -354,3 +354,16 @@ def test_native_and_interpreter_agree(tmp_path, function):
     for backend in ("interpreter", "native"):
         (got,) = run(tmp_path / "f.pt", [x], "--backend", backend)
         numpy.testing.assert_allclose(got, function(x, w).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "native"])
+def test_results_in_containers(tmp_path, backend):
+    class Both(torch.nn.Module):
+        def forward(self, x):
+            return {"out": x + 1, "aux": x * 2}
+
+    x = torch.randn(3)
+    torch.jit.trace(Both(), x, strict=False).save(str(tmp_path / "both.pt"))
+    a, b = run(tmp_path / "both.pt", [x], "--backend", backend)
+    numpy.testing.assert_allclose(a, (x + 1).numpy())
+    numpy.testing.assert_allclose(b, (x * 2).numpy())

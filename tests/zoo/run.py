@@ -17,11 +17,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+ONE_AT_A_TIME = threading.Lock()  # torch.export.load keeps its state in a global
 COLUMNS = ["loaded", "interpreter", "native", "saved", "onnx", "pt2"]
 
 
@@ -161,7 +163,7 @@ def run_pt(path, inputs, keywords):
 def run_pt2(path, inputs, keywords):
     import torch
 
-    with torch.no_grad(), warnings.catch_warnings():
+    with ONE_AT_A_TIME, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return leaves(torch.export.load(path).module()(*[torch.from_numpy(array.copy()) for array in inputs]))
 

@@ -27,12 +27,15 @@ Dims parse_shape(const std::string& text, const std::string& whole, const ir::Ty
     if (number) {
       dims.push_back(n);
     } else if (word && symbols) {
-      std::optional<SymInt> known = symbols->find_symbol(part);
+      // Files name symbols s0, s1, ...: PyTorch reads names with sympy, where N and S mean something else.
+      std::optional<SymInt> known;
+      for (uint32_t i = 0; i < symbols->symbol_count(); ++i)
+        if (symbols->symbol(i).display_name == part) known = symbols->find_symbol(symbols->symbol(i).name);
       bool example = type.is_tensor() && type.has_sizes() && type.sizes().size() > dims.size();
       int64_t hint = example ? type.sizes()[dims.size()].hint().value_or(4) : 4;
       dims.push_back(known ? *known
                            : symbols->create_symbol(std::max<int64_t>(hint, 2), "--shapes " + whole,
-                                                    {.name = part, .display_name = part, .declared = {2}}));
+                                                    {.display_name = part, .declared = {2}}));
     } else {
       failf(ErrorKind::usage, "--shapes {}: expected name:1x3x224x224", whole);
     }
