@@ -418,6 +418,10 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
         slots[overload.out] = value;
         continue;
       }
+      if (int at = is_tensor(value) ? find_argument(*overload.schema, keyword) : -1; at >= 0) {
+        slots[at] = value;  // the one output that is called out, the others by their names
+        continue;
+      }
       Items items;
       if (!Items::of(value, items) || items.size() != static_cast<size_t>(overload.outs)) {
         if (why) *why = fmt::format("out= must be a tuple of {} tensors", overload.outs);

@@ -184,7 +184,7 @@ def parse_options():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--accept", action="store_true", default=os.environ.get("TERN_ACCEPT") == "1")
     parser.add_argument("--jobs", type=int, default=None)
-    parser.add_argument("--samples", type=int, default=4, help="of an entry and a dtype, evenly among all it has; known_differences.txt is for this number")
+    parser.add_argument("--samples", type=int, default=3, help="of an entry and a dtype, evenly among all it has; known_differences.txt is for this number")
     parser.add_argument("--json", type=pathlib.Path, help="every row, for a closer look")
     options = parser.parse_args()
     options.jobs = options.jobs or (1 if options.quick else min(2, os.cpu_count() or 1))

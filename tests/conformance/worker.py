@@ -72,9 +72,10 @@ class Listen(TorchFunctionMode):
 def python_call(info, args, kwargs):
     """(name, PyTorch's function, Tern's, args, kwargs) of the one call that the sample makes; None when it makes several."""
     listen = Listen()
+    args, kwargs = map_tensors(copy_of, list(args)), map_tensors(copy_of, kwargs)
     try:
         with listen, torch.no_grad():
-            info.op(*map_tensors(copy_of, list(args)), **map_tensors(copy_of, kwargs))
+            info.op(*args, **kwargs)
     except Exception:
         if not listen.calls:
             return None
@@ -195,7 +196,7 @@ def parse_options():
     parser.add_argument("--skip", default="", help="a file of operator, route, dtype that ended an earlier worker")
     parser.add_argument("--mark", default="", help="a file that names what is running")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--samples", type=int, default=4, help="of one entry and dtype, evenly among all")
+    parser.add_argument("--samples", type=int, default=3, help="of one entry and dtype, evenly among all")
     parser.add_argument("--only", default="")
     parser.add_argument("--routes", default="")
     parser.add_argument("--dtypes", default="")

@@ -46,11 +46,8 @@ void fill_uniform(const Tensor& t, double from, double to, const Generator* g) {
 }
 void fill_normal(const Tensor& t, double mean, double std, const Generator* g) {
   if (!(std >= 0)) failf("normal expects std >= 0.0, but found std {}", std);
-  if (t.is_complex()) {
-    fill_normal(parts(t), 0, std / std::sqrt(2.), g);
-    Tensor list[] = {t, wrap_number(mean)};
-    return run_loop("add", list, t);
-  }
+  // PyTorch gives the mean to both parts.
+  if (t.is_complex()) return fill_normal(parts(t), mean, std / std::sqrt(2.), g);
   check_float("normal_kernel_cpu", t);
   draw(t, [&](void* p, int64_t n, bool c) { kernels::normal(engine(g), t.dtype(), p, n, mean, std, c); });
 }
