@@ -440,6 +440,18 @@ void import_resize(Importing& n) {
   n.out(integers ? n("aten::to.dtype", {x, dtype}) : x);
 }
 
+void import_grid_sample(Importing& n) {
+  std::string mode = n.text("mode", "linear"), padding = n.text("padding_mode", "zeros");
+  int64_t m = mode == "linear" || mode == "bilinear" ? 0
+              : mode == "nearest"                    ? 1
+              : mode == "cubic" || mode == "bicubic" ? 2
+                                                     : -1;
+  int64_t p = padding == "zeros" ? 0 : padding == "border" ? 1 : padding == "reflection" ? 2 : -1;
+  if (m < 0) n.refuse("the mode '" + mode + "' of GridSample");
+  if (p < 0) n.refuse("the padding mode '" + padding + "' of GridSample");
+  n.out(n("aten::grid_sampler", {n.in(0), n.in(1), m, p, n.integer("align_corners", 0) != 0}));
+}
+
 constexpr Import table[] = {
     {"Conv", import_conv},
     {"ConvTranspose", import_conv_transpose},
@@ -458,6 +470,7 @@ constexpr Import table[] = {
     {"Dropout", import_dropout},
     {"Resize", import_resize},
     {"Upsample", import_resize},
+    {"GridSample", import_grid_sample},
 };
 
 }  // namespace

@@ -53,7 +53,9 @@ def test_resizing_agrees(name, dims, aligns):
             with pytest.raises(NotImplementedError):
                 overload("aten::" + name)(mine(x), size[:dims], *rest)
             continue
-        expect_close(overload("aten::" + name)(mine(x), size[:dims], *rest), want, TOLERANCE[dtype], what)
+        # PyTorch rounds bytes differently by number of channels and processor: one step apart is as close as it is to itself.
+        step = 1 if dtype == torch.uint8 and "bicubic" in name else TOLERANCE[dtype]
+        expect_close(overload("aten::" + name)(mine(x), size[:dims], *rest), want, step, what)
         if dtype == torch.uint8:
             continue
         g = torch.rand_like(want)

@@ -405,7 +405,8 @@ std::vector<Tensor> body_unbind_int(const args::unbind_int& a) {
   if (a.self.dim() == 0) fail("Dimension specified as 0 but tensor has no dimensions");
   std::vector<Tensor> parts;
   int64_t n = a.self.sizes()[dim].guard_int();
-  for (int64_t i = 0; i < n; ++i) parts.push_back(select(a.self, dim, i));
+  for (int64_t i = 0; i < n; ++i) parts.push_back(slice(a.self, dim, i, i + 1));
+  for (Tensor& part : parts) part = squeeze(part, Ints(Span<const int64_t>(&dim, 1)));
   return parts;
 }
 
