@@ -260,10 +260,11 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
     if (type && type->is(TypeKind::none))
       if (const Type* declared = declared_type(name); declared && type->fits(*declared)) type = declared;
     if (!type) {
-      frame_->values.erase(name);
+      // Before the erasure: where a branch leaves the variable alone, x or y is the frame's own value.
       frame_->undefined[name] =
           fmt::format("it is set to type {} in the true branch and to type {} in the false branch",
                       x->type->str(ir::TypeStyle::annotation), y->type->str(ir::TypeStyle::annotation));
+      frame_->values.erase(name);
       continue;
     }
     // The same value on both sides needs no output.

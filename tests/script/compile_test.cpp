@@ -323,6 +323,8 @@ TEST(Script, errors_say_what_is_wrong) {
            {"def f(c: bool):\n  if c:\n    y = 1\n  return y\n", "y is not defined in the false branch"},
            {"def f(c: bool):\n  if c:\n    y = 1\n  else:\n    y = 'a'\n  return y\n",
             "set to type int in the true branch and to type str"},
+           {"def f(c: bool):\n  y = 1\n  if c:\n    y = 'a'\n  return y\n",
+            "set to type str in the true branch and to type int"},
            {"def f(x: Optional[int]) -> int:\n  return x + 1\n", "no overload takes these arguments"},
            {"def f(n: int):\n  x = 1\n  for i in range(n):\n    x = 'a'\n  return x\n",
             "variable 'x' previously had type int"},
