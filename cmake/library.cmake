@@ -12,14 +12,11 @@ file(GLOB_RECURSE TERN_KERNEL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/te
 set_source_files_properties(${TERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>;-fvisibility=hidden;-fno-trapping-math")  # nobody traps: floor and selects vectorise
 
-# A sanitizer doubles the time to compile. Where there is much code and no loop the optimiser is left out, and of the
-# instruction sets two show what all would.
+# A sanitizer doubles the time to compile: where there is much code and no loop the optimiser is left out.
 if(TERN_SANITIZE)
   set(unoptimised ${TERN_SOURCES})
   list(FILTER unoptimised INCLUDE REGEX "/tern/(ops|nn|optim|onnx|runtime|script|tensor|sym|tree)/")
   set_property(SOURCE ${unoptimised} ${TERN_GENERATED_SOURCES} APPEND PROPERTY COMPILE_OPTIONS -O0)
-  set_property(SOURCE ${TERN_KERNEL_SOURCES} APPEND PROPERTY COMPILE_DEFINITIONS
-    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL)")
 endif()
 
 add_library(tern_static STATIC $<TARGET_OBJECTS:tern_objects>)

@@ -1,9 +1,11 @@
 #include "tern/dispatch/op.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/grad_context.h"
@@ -14,15 +16,17 @@ namespace {
 
 struct Registry {
   std::shared_mutex mutex;
-  std::unordered_map<Symbol, const std::vector<const Op*>*>
-      by_name;  // lists never change: readers keep references
+  using List = std::vector<const Op*>;
+  std::unordered_map<Symbol, std::unique_ptr<List>> by_name;
+  std::vector<std::unique_ptr<List>> replaced;  // readers keep references
   std::vector<const Op*> all;
 
   Registry() {
     for (OpTable table : op_tables())
-      for (const Op& op : table) add(op);
+      for (const Op& op : table) add(op, false);
   }
-  void add(const Op& op) {
+  // Where there are readers, a list is replaced by a longer one.
+  void add(const Op& op, bool readers = true) {
     // The name is cut from the text so that start-up parses no schema.
     std::string_view text = op.text;
     size_t end = text.find('(');
@@ -30,10 +34,14 @@ struct Registry {
     std::string_view name = full.substr(0, full.find('.'));
     Symbol symbol =
         name.find("::") == std::string_view::npos ? Symbol("aten::" + std::string(name)) : Symbol(name);
-    const std::vector<const Op*>*& list = by_name[symbol];
-    auto* longer = list ? new std::vector<const Op*>(*list) : new std::vector<const Op*>;
-    longer->push_back(&op);
-    list = longer;
+    std::unique_ptr<List>& list = by_name[symbol];
+    if (!list) {
+      list = std::make_unique<List>();
+    } else if (readers) {
+      auto longer = std::make_unique<List>(*list);
+      replaced.push_back(std::exchange(list, std::move(longer)));
+    }
+    list->push_back(&op);
     all.push_back(&op);
   }
 };

@@ -79,7 +79,7 @@ Range slice_range(Args in, size_t n) {
     if (i < 0) i += size;
     return step > 0 ? std::clamp<int64_t>(i, 0, size) : std::clamp<int64_t>(i, -1, size - 1);
   };
-  static const V none;
+  static const V none{};
   return {clip(in.size() > 1 ? in[1] : none, step > 0 ? 0 : size - 1),
           clip(in.size() > 2 ? in[2] : none, step > 0 ? size : -1), step};
 }

@@ -58,7 +58,7 @@ struct Walk {
   int branches = 0;
 
   const tern::Value* constant_of(const Value& v) const {
-    static const tern::Value none;
+    static const tern::Value none{};
     if (!v.node() || !v.node()->is("prim::Constant")) return nullptr;
     const tern::Value* value = v.node()->attribute("value");
     return value ? value : &none;

@@ -388,12 +388,13 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
         subtype(y->type, declared))
       type = declared;
     if (!type) {
-      frame_->values.erase(name);
+      // Before the erasure: where a branch leaves the variable alone, x or y is the frame's own value.
       frame_->undefined[name] = {
           fmt::format(
               "Type mismatch: {} is set to type {} in the true branch and type {} in the false branch", name,
               say(*x), say(*y)),
           at};
+      frame_->values.erase(name);
       continue;
     }
     // The same value on both sides needs no output.

@@ -292,7 +292,7 @@ class Printer {
   void node(const ir::Node& n) {
     std::string_view kind = n.kind().view();
     if (kind == "prim::Constant") {
-      static const tern::Value none;
+      static const tern::Value none{};
       const tern::Value* v = n.attribute("value");
       constants_of_[&n.output()] = v ? v : &none;
       return;

@@ -28,7 +28,7 @@ Spec::Spec(std::string type, Value context, std::vector<Spec> children, std::vec
 }
 std::string_view Spec::type() const { return node_ ? std::string_view(node_->type) : std::string_view(); }
 const Value& Spec::context() const {
-  static const Value none;
+  static const Value none{};
   return node_ ? node_->context : none;
 }
 const std::vector<Spec>& Spec::children() const {

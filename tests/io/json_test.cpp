@@ -7,10 +7,13 @@
 
 #include "tern/base/format.h"
 #include "tests/io/malformed.h"
+#include "tests/support/patience.h"
 
 namespace tern::io {
 namespace {
 
+using tern::testing::fewer;
+using tern::testing::patience;
 using ::testing::HasSubstr;
 
 std::shared_ptr<const JsonDoc> parse(std::string_view text) { return parse_json(text, "model.json"); }
@@ -102,7 +105,7 @@ TEST(IoJson, LargeObjectsAreHashed) {
   int64_t sum = 0;
   for (int i = 0; i < 100000; ++i) sum += (*doc)[fmt::format("key{}", i)].as_int();
   EXPECT_EQ(sum, int64_t{99999} * 50000);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500) * patience);
   EXPECT_FALSE(doc->root().contains("key100000"));
   EXPECT_EQ(doc->root().key(99999), "key99999");
 }
@@ -189,7 +192,7 @@ TEST(IoJson, CopiesParsedValues) {
 TEST(IoJson, TenMegabytesAreFast) {
   JsonWriter w;
   w.begin_array();
-  while (w.str().size() < 10'000'000) fill(w);
+  while (w.str().size() < 10'000'000u / fewer) fill(w);
   w.end_array();
   Blob text = own(w.take());
   auto best = std::chrono::nanoseconds::max();
@@ -197,10 +200,11 @@ TEST(IoJson, TenMegabytesAreFast) {
     auto start = std::chrono::steady_clock::now();
     auto doc = parse_json(text);
     best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
-    EXPECT_GT(doc->node_count(), 1'000'000u);
+    EXPECT_GT(doc->node_count(), 1'000'000u / fewer);
   }
   RecordProperty("milliseconds", static_cast<int>(best.count() / 1'000'000));
-  EXPECT_LT(best, std::chrono::milliseconds(500));  // the budget is 50; the rest is for sanitizers
+  EXPECT_LT(best,
+            std::chrono::milliseconds(500) * patience);  // the budget is 50; the rest is for busy machines
 }
 
 TEST(IoJson, MalformedTextsNeverCrash) {
