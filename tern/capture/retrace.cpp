@@ -227,7 +227,8 @@ class Retracer {
     }
   }
 
-  // torch.tensor([1, 2]): data that the program brings along, unless it is computed from tensors or open sizes.
+  // torch.tensor([1, 2]): data that the program brings along, unless it is computed from tensors or open
+  // sizes.
   tern::Value constant_tensor(ir::Builtin builtin, const std::vector<tern::Value>& inputs) {
     bool numbers = !any_symbolic(inputs) && tree_of_numbers(inputs[0]);
     if (!numbers) return builtin(inputs);

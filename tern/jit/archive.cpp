@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "tern/base/format.h"
 #include "tern/io/pickle.h"
 #include "tern/jit/debug_info.h"
 #include "tern/jit/reader.h"

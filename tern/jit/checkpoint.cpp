@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "tern/base/format.h"
 #include "tern/io/pickle.h"
 #include "tern/jit/archive.h"
 #include "tern/jit/reader.h"

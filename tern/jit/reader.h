@@ -1,6 +1,5 @@
 // What reading archives and reading checkpoints share.
 #pragma once
-#include "tern/base/format.h"
 #include "tern/io/zip.h"
 #include "tern/jit/unpickle.h"
 

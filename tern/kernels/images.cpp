@@ -29,7 +29,7 @@ HWY_ATTR HWY_INLINE void pool_block(D d, const Windows& w, const Range& a, const
   V a0 = start, a1 = start, a2 = start, a3 = start;
   auto take = [&](V acc, const float* x) HWY_ATTR {
     const V v = hn::LoadU(d, x);
-    if constexpr (kMaximum) return hn::IfThenElse(hn::Or(hn::Gt(v, acc), hn::Ne(v, v)), v, acc);
+    if constexpr (kMaximum) return hn::IfThenElse(hn::Or(hn::Gt(v, acc), hn::IsNaN(v)), v, acc);
     return hn::Add(acc, v);
   };
   for (int64_t i = a.begin; i < a.end; i += w.step[0])

@@ -18,36 +18,40 @@ template <class T>
 using real_t = typename RealOf<T>::type;
 
 template <class T>
-int lu(int m, int n, T* a, int32_t* pivots);
+[[gnu::visibility("hidden")]] int lu(int m, int n, T* a, int32_t* pivots);
 template <class T>
-int lu_solve(char trans, int n, int columns, const T* lu, const int32_t* pivots, T* b);
+[[gnu::visibility("hidden")]] int lu_solve(char trans, int n, int columns, const T* lu, const int32_t* pivots,
+                                           T* b);
 template <class T>
-int cholesky(bool upper, int n, T* a);
+[[gnu::visibility("hidden")]] int cholesky(bool upper, int n, T* a);
 template <class T>
-int cholesky_inverse(bool upper, int n, T* a);
+[[gnu::visibility("hidden")]] int cholesky_inverse(bool upper, int n, T* a);
 template <class T>
-int cholesky_solve(bool upper, int n, int columns, const T* factor, T* b);
+[[gnu::visibility("hidden")]] int cholesky_solve(bool upper, int n, int columns, const T* factor, T* b);
 // B := the solution of A·X = B (left) or X·A = B; B is m × n.
 template <class T>
-void triangular_solve(bool left, bool upper, bool unit, int m, int n, const T* a, T* b);
+[[gnu::visibility("hidden")]] void triangular_solve(bool left, bool upper, bool unit, int m, int n,
+                                                    const T* a, T* b);
 template <class T>
-int qr(int m, int n, T* a, T* tau);
+[[gnu::visibility("hidden")]] int qr(int m, int n, T* a, T* tau);
 template <class T>
-int householder_product(int m, int n, int k, T* a, const T* tau);
+[[gnu::visibility("hidden")]] int householder_product(int m, int n, int k, T* a, const T* tau);
 // C := Q·C, C·Q, or with the adjoint of Q, where Q is the product of k reflectors.
 template <class T>
-int multiply_by_q(bool left, bool adjoint, int m, int n, int k, const T* a, int lda, const T* tau, T* c);
+[[gnu::visibility("hidden")]] int multiply_by_q(bool left, bool adjoint, int m, int n, int k, const T* a,
+                                                int lda, const T* tau, T* c);
 // job: 'A' whole, 'S' the first min(m, n), 'N' no vectors.
 template <class T>
-int svd(char job, int m, int n, T* a, real_t<T>* s, T* u, T* vh);
+[[gnu::visibility("hidden")]] int svd(char job, int m, int n, T* a, real_t<T>* s, T* u, T* vh);
 template <class T>
-int eigh(bool vectors, bool upper, int n, T* a, real_t<T>* values);
+[[gnu::visibility("hidden")]] int eigh(bool vectors, bool upper, int n, T* a, real_t<T>* values);
 // values: n complex numbers; vectors: n × n, complex.
 template <class T>
-int eig(int n, T* a, std::complex<real_t<T>>* values, std::complex<real_t<T>>* vectors);
+[[gnu::visibility("hidden")]] int eig(int n, T* a, std::complex<real_t<T>>* values,
+                                      std::complex<real_t<T>>* vectors);
 // driver: "gels", "gelsy", "gelsd", "gelss". b is max(m, n) × columns.
 template <class T>
-int least_squares(const char* driver, int m, int n, int columns, T* a, T* b, real_t<T> rcond, int* rank,
-                  real_t<T>* s);
+[[gnu::visibility("hidden")]] int least_squares(const char* driver, int m, int n, int columns, T* a, T* b,
+                                                real_t<T> rcond, int* rank, real_t<T>* s);
 
 }  // namespace tern::kernels

@@ -230,14 +230,14 @@ struct Extreme : Base {
       const hn::ScalableTag<T> d;
       const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
       auto a = hn::Set(d, worst()), b = a, c = a, e = a;
-      auto unordered = hn::Ne(a, a);  // none so far
+      auto unordered = hn::IsNaN(a);  // none so far
       auto join = [](auto p, auto q) HWY_ATTR { return Max ? hn::Max(p, q) : hn::Min(p, q); };
       for (; i + 4 * lanes <= n; i += 4 * lanes) {
         const auto v = hn::LoadU(d, x + i), w = hn::LoadU(d, x + i + lanes),
                    y = hn::LoadU(d, x + i + 2 * lanes), z = hn::LoadU(d, x + i + 3 * lanes);
         a = join(a, v), b = join(b, w), c = join(c, y), e = join(e, z);
         unordered =
-            hn::Or(unordered, hn::Or(hn::Or(hn::Ne(v, v), hn::Ne(w, w)), hn::Or(hn::Ne(y, y), hn::Ne(z, z))));
+            hn::Or(unordered, hn::Or(hn::Or(hn::IsNaN(v), hn::IsNaN(w)), hn::Or(hn::IsNaN(y), hn::IsNaN(z))));
       }
       if (i) {
         const auto all = join(join(a, b), join(c, e));

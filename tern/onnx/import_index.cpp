@@ -117,10 +117,15 @@ void import_scatter_nd(Importing& n) {
 void import_top_k(Importing& n) {
   Tensor x = n.in(0);
   SymInt k = n.opset() < 10 ? SymInt(n.integer("k", 1)) : n.sizes(1).at(0);
-  std::vector<tern::Value> r = n.call_many(
-      "aten::topk", {x, k, n.integer("axis", -1), n.integer("largest", 1) != 0, n.integer("sorted", 1) != 0});
-  n.out(r[0].take_tensor(), 0);
-  if (n.wants(1)) n.out(r[1].take_tensor(), 1);
+  const int64_t axis = n.integer("axis", -1);
+  const bool largest = n.integer("largest", 1) != 0;
+  if (!n.wants(1)) {
+    n.out(n.call_many("aten::topk", {x, k, axis, largest, n.integer("sorted", 1) != 0})[0].take_tensor(), 0);
+    return;
+  }
+  // Of equal elements the one with the lower index comes first: ONNX says so, topk does not.
+  std::vector<tern::Value> r = n.call_many("aten::sort.stable", {x, true, axis, largest});
+  for (size_t i = 0; i < 2; ++i) n.out(n("aten::narrow", {r[i].take_tensor(), axis, int64_t{0}, k}), i);
 }
 
 void import_non_zero(Importing& n) { n.out(n("aten::t", {n("aten::nonzero", {n.in(0)})})); }

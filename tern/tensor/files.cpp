@@ -114,9 +114,9 @@ io::NpyArray to_npy(const Tensor& tensor) {
           name(tensor.dtype()));
   for (int64_t d = 0; d < tensor.dim(); ++d) array.shape.push_back(tensor.int_sizes()[d]);
   auto keep = std::make_shared<Tensor>(tensor);
-  array.data = {io::Bytes(static_cast<const uint8_t*>(tensor.data()),
-                          static_cast<size_t>(tensor.nbytes().as_int())),
-                keep};
+  array.data = {
+      io::Bytes(static_cast<const uint8_t*>(tensor.data()), static_cast<size_t>(tensor.nbytes().as_int())),
+      keep};
   return array;
 }
 

@@ -323,7 +323,7 @@ TEST(Script, errors_say_what_is_wrong) {
            {"def f(c: bool):\n  if c:\n    y = 1\n  else:\n    y = 'a'\n  return y\n",
             "set to type int in the true branch and type str"},
            {"def f(c: bool):\n  y = 1\n  if c:\n    y = 'a'\n  return y\n",
-            "set to type str in the true branch and type int"},
+            "Variable 'y' previously had type int"},
            {"def f(x: Optional[int]) -> int:\n  return x + 1\n", "Arguments for call are not valid."},
            {"def f(n: int):\n  x = 1\n  for i in range(n):\n    x = 'a'\n  return x\n",
             "Variable 'x' previously had type int"},

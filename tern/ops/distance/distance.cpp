@@ -55,6 +55,8 @@ void check_p(const char* op, double p) {
 
 // The common batch sizes of x1 and x2.
 Dims common_batch(const Tensor& x1, const Tensor& x2) {
+  if (x1.dim() < 2) failf("cdist only supports at least 2D tensors, X1 got: {}D", x1.dim());
+  if (x2.dim() < 2) failf("cdist only supports at least 2D tensors, X2 got: {}D", x2.dim());
   Span<const SymInt> a(x1.sizes().data(), static_cast<size_t>(x1.dim() - 2)),
       b(x2.sizes().data(), static_cast<size_t>(x2.dim() - 2));
   Dims sizes(std::max(a.size(), b.size()), SymInt(1));

@@ -20,8 +20,11 @@ template <class F>
 void draw(const Tensor& t, F&& f) {
   int64_t n = t.int_numel();
   if (n == 0) return;
+  // Without gaps, in whatever order of dims: memory is filled as it lies.
+  int64_t span = 1;
+  for (int64_t d = 0; d < t.dim(); ++d) span += (t.int_sizes()[d] - 1) * t.int_strides()[d];
   Shape dense = like(t);
-  bool whole = t.is_contiguous() || (!dense.strides.empty());
+  const bool whole = t.is_contiguous() || (span == n && !dense.strides.empty());
   if (whole) return f(t.data(), n, t.is_contiguous());
   Tensor fresh = make_tensor(t.sizes(), t.dtype());
   f(fresh.data(), n, false);

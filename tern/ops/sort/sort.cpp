@@ -88,9 +88,7 @@ void radix_sort(std::vector<Item<T>>& items, bool descending) {
     uint32_t key, at;
   };
   const size_t n = items.size();
-  thread_local std::vector<Entry> from, to;
-  from.resize(n);
-  to.resize(n);
+  std::vector<Entry> from(n), to(n);
   uint32_t counts[4][256] = {};
   for (size_t i = 0; i < n; ++i) {
     const uint32_t key = ordered_key(items[i].value) ^ (descending ? UINT32_MAX : 0);
@@ -118,7 +116,8 @@ void arrange(std::vector<Item<T>>& items, int64_t k, Choice choice, bool descend
   auto before = [&](const Item<T>& a, const Item<T>& b) { return value_before(a.value, b.value); };
   auto n = static_cast<int64_t>(items.size());
   if constexpr (sizeof(T) <= 4) {
-    if ((choice == Choice::stable || choice == Choice::any_order) && n >= 64 && n <= UINT32_MAX)
+    // Below, the order of equal items is that of PyTorch, which promises none.
+    if (n <= UINT32_MAX && (choice == Choice::stable ? n >= 64 : choice == Choice::any_order && n >= 1024))
       return radix_sort(items, descending);
   }
   switch (choice) {
