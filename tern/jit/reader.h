@@ -1,5 +1,6 @@
 // What reading archives and reading checkpoints share.
 #pragma once
+#include "tern/base/error.h"
 #include "tern/io/zip.h"
 #include "tern/jit/unpickle.h"
 

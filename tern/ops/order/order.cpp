@@ -281,7 +281,7 @@ void kernel_nonzero_static(const args::nonzero_static& a, Out out) {
   fill_elements(out[0], a.fill_value);
   Tensor places = nonzero_positions(a.self);
   int64_t n = std::min(places.int_numel(), out[0].int_numel());
-  std::copy_n(places.data_ptr<int64_t>(), n, out[0].data_ptr<int64_t>());
+  std::copy_n(row_major(places).data_ptr<int64_t>(), n, out[0].data_ptr<int64_t>());
 }
 
 }  // namespace tern

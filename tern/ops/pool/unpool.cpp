@@ -179,6 +179,13 @@ void fractional(const char* op, const Tensor& self, Ints kernel, const Tensor& s
 
 void scatter_back(const char* op, const Tensor& grad, const Tensor& indices, int dims, const Tensor& out) {
   fill_elements(out, 0);
+  if (grad.dim() != out.dim() || grad.dim() <= dims || indices.int_numel() != grad.int_numel())
+    failf("{}: a gradient of size {} with indices of size {} does not fit an input of size {}", op,
+          str(grad.sizes()), str(indices.sizes()), str(out.sizes()));
+  for (int64_t d = 0; d < grad.dim() - dims; ++d)
+    if (grad.int_sizes()[d] != out.int_sizes()[d])
+      failf("{}: a gradient of size {} does not fit an input of size {}", op, str(grad.sizes()),
+            str(out.sizes()));
   if (grad.int_numel() == 0) return;
   Tensor g = row_major(grad), at = row_major(indices, kLong);
   const int64_t from_size = volume(g, dims), to_size = volume(out, dims), planes = g.int_numel() / from_size;

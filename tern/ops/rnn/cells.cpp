@@ -14,6 +14,16 @@
 #include "tern/ops/rnn.args.h"
 
 namespace tern {
+
+std::vector<Tensor> split_gates(const Tensor& gates, int64_t n, int64_t dim) {
+  std::vector<Tensor> parts;
+  if (dim >= 0 && dim < gates.dim()) parts = gates.chunk(n, dim);
+  if (static_cast<int64_t>(parts.size()) != n)
+    failf("expected gates that divide into {} parts along dim {}, got gates of size {}", n, dim,
+          str(gates.sizes()));
+  return parts;
+}
+
 namespace {
 
 // The vector loops of a compute type.
@@ -117,8 +127,26 @@ Tensor dense(const Tensor& t, DType d) { return t.defined() ? row_major(t, d) : 
 
 // ---- LSTM ----
 
+namespace {
+
+void check_bias(const char* op, const Tensor& bias, const Tensor& gates) {
+  if (bias.defined() && (bias.dim() != 1 || !(bias.size(0) == gates.size(1))))
+    failf("{}: expected a bias of size [{}], got {}", op, gates.size(1).str(), str(bias.sizes()));
+}
+// Tensors of a cell's backward pass: `t` is [rows, parts · width of the state].
+void check_rows(const char* op, const Tensor& t, const Tensor& state, int64_t parts) {
+  if (!t.defined()) return;
+  if (state.dim() != 2 || t.dim() != 2 || !(t.size(0) == state.size(0)) ||
+      !(t.size(1) == state.size(1) * parts))
+    failf("{}: a tensor of size {} does not fit a state of size {}", op, str(t.sizes()), str(state.sizes()));
+}
+
+}  // namespace
+
 Shapes shape__thnn_fused_lstm_cell(const args::_thnn_fused_lstm_cell& a) {
   check_gates("_thnn_fused_lstm_cell", a.input_gates, a.hidden_gates, a.cx, 4);
+  check_bias("_thnn_fused_lstm_cell", a.input_bias, a.input_gates);
+  check_bias("_thnn_fused_lstm_cell", a.hidden_bias, a.input_gates);
   return {Shape(a.cx.sizes(), a.cx.dtype()), Shape(a.cx.sizes(), a.cx.dtype()),
           Shape(a.input_gates.sizes(), a.cx.dtype())};
 }
@@ -146,6 +174,9 @@ void kernel__thnn_fused_lstm_cell(const args::_thnn_fused_lstm_cell& a, Out out)
 }
 
 Shapes shape__thnn_fused_lstm_cell_backward_impl(const args::_thnn_fused_lstm_cell_backward_impl& a) {
+  const char* op = "_thnn_fused_lstm_cell_backward";
+  check_rows(op, a.workspace, a.cx, 4);
+  for (const Tensor* t : {&a.grad_hy, &a.grad_cy, &a.cy}) check_rows(op, *t, a.cx, 1);
   SymInt width = a.has_bias ? a.workspace.size(1) : SymInt(0);
   return {Shape(a.workspace.sizes(), a.workspace.dtype()), Shape(a.cx.sizes(), a.cx.dtype()),
           Shape(Dims({width}), a.workspace.dtype())};
@@ -199,7 +230,7 @@ CellGrads body__thnn_differentiable_lstm_cell_backward(
   Tensor gates = a.input_gates + a.hidden_gates;
   if (a.input_bias.defined()) gates = gates + a.input_bias;
   if (a.hidden_bias.defined()) gates = gates + a.hidden_bias;
-  std::vector<Tensor> g = gates.chunk(4, 1);
+  std::vector<Tensor> g = split_gates(gates, 4, 1);
   Tensor i = sigmoid(g[0]), f = sigmoid(g[1]), n = tanh(g[2]), o = sigmoid(g[3]),
          bent = tanh(f * a.cx + i * n);
   Tensor whole = a.grad_cy, grad_o;
@@ -230,6 +261,8 @@ CellGrads lstm_cell_grads(GradContext& c, const Tensor& input_gates, const Tenso
 
 Shapes shape__thnn_fused_gru_cell(const args::_thnn_fused_gru_cell& a) {
   check_gates("_thnn_fused_gru_cell", a.input_gates, a.hidden_gates, a.hx, 3);
+  check_bias("_thnn_fused_gru_cell", a.input_bias, a.input_gates);
+  check_bias("_thnn_fused_gru_cell", a.hidden_bias, a.input_gates);
   return {Shape(a.hx.sizes(), a.hx.dtype()), Shape(rows_of(a.hx, a.hx.size(1) * 5), a.hx.dtype())};
 }
 void kernel__thnn_fused_gru_cell(const args::_thnn_fused_gru_cell& a, Out out) {
@@ -260,6 +293,7 @@ void kernel__thnn_fused_gru_cell(const args::_thnn_fused_gru_cell& a, Out out) {
   });
 }
 Shapes shape__thnn_fused_gru_cell_backward(const args::_thnn_fused_gru_cell_backward& a) {
+  check_rows("_thnn_fused_gru_cell_backward", a.workspace, a.grad_hy, 5);
   DType d = a.workspace.dtype();
   SymInt H = floor_div(a.workspace.size(1), 5);
   Dims gates = rows_of(a.workspace, H * 3), bias = {a.has_bias ? H * 3 : SymInt(0)};
@@ -298,7 +332,7 @@ void kernel__thnn_fused_gru_cell_backward(const args::_thnn_fused_gru_cell_backw
 CellGrads body__thnn_differentiable_gru_cell_backward(const args::_thnn_differentiable_gru_cell_backward& a) {
   Tensor in = a.input_bias.defined() ? a.input_gates + a.input_bias : a.input_gates;
   Tensor hidden = a.hidden_bias.defined() ? a.hidden_gates + a.hidden_bias : a.hidden_gates;
-  std::vector<Tensor> x = in.chunk(3, 1), h = hidden.chunk(3, 1);
+  std::vector<Tensor> x = split_gates(in, 3, 1), h = split_gates(hidden, 3, 1);
   Tensor r = sigmoid(x[0] + h[0]), z = sigmoid(x[1] + h[1]), n = tanh(x[2] + r * h[2]);
   Tensor gn = a.grad_hy * (1 - z) * (1 - n * n);
   Tensor gr = gn * h[2] * r * (1 - r), gz = a.grad_hy * (a.hx - n) * z * (1 - z);

@@ -73,7 +73,8 @@ Tensor both_biases(const Weights& w) { return w.b_ih.defined() ? w.b_ih + w.b_hh
 void plain_step(Cell cell, const Tensor& x, const Weights& w, Tensor& h, Tensor& c) {
   int64_t last = h.dim() - 1;
   if (cell == Cell::gru) {
-    std::vector<Tensor> in = x.chunk(3, x.dim() - 1), hidden = linear(h, w.w_hh, w.b_hh).chunk(3, last);
+    std::vector<Tensor> in = split_gates(x, 3, x.dim() - 1),
+                        hidden = split_gates(linear(h, w.w_hh, w.b_hh), 3, last);
     Tensor reset = sigmoid(hidden[0] + in[0]), update = sigmoid(hidden[1] + in[1]);
     Tensor fresh = tanh(in[2] + hidden[2] * reset);
     h = (h - fresh) * update + fresh;
@@ -84,7 +85,7 @@ void plain_step(Cell cell, const Tensor& x, const Weights& w, Tensor& h, Tensor&
     h = cell == Cell::tanh ? tanh(gates) : relu(gates);
     return;
   }
-  std::vector<Tensor> g = gates.chunk(4, last);
+  std::vector<Tensor> g = split_gates(gates, 4, last);
   Tensor in = sigmoid(g[0]), forget = sigmoid(g[1]), fresh = tanh(g[2]), out = sigmoid(g[3]);
   c = forget * c + in * fresh;
   h = out * tanh(c);
@@ -366,7 +367,7 @@ Two body_lstm_cell(const args::lstm_cell& a) {
     return {h, c};
   }
   Tensor gates = linear(a.hx[0], a.w_hh, a.b_hh) + linear(a.input, a.w_ih, a.b_ih);
-  std::vector<Tensor> g = gates.chunk(4, a.input.dim() - 1);
+  std::vector<Tensor> g = split_gates(gates, 4, a.input.dim() - 1);
   Tensor in = sigmoid(g[0]), forget = sigmoid(g[1]), fresh = tanh(g[2]), out = sigmoid(g[3]);
   Tensor c = forget * a.hx[1] + in * fresh;
   return {out * tanh(c), c};

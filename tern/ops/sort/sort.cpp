@@ -81,9 +81,10 @@ uint32_t ordered_key(T value) {
   }
 }
 
-// A stable sort by the bytes of the keys, the lowest first; bytes that all keys share cost one look.
+// A stable sort by the bytes of the keys, the lowest first; bytes that all keys share cost one look. With
+// `unless_tied` and equal keys it changes nothing and gives false.
 template <class T>
-void radix_sort(std::vector<Item<T>>& items, bool descending) {
+bool radix_sort(std::vector<Item<T>>& items, bool descending, bool unless_tied) {
   struct Entry {
     uint32_t key, at;
   };
@@ -103,9 +104,12 @@ void radix_sort(std::vector<Item<T>>& items, bool descending) {
     for (const Entry& e : from) to[count[e.key >> 8 * b & 255]++] = e;
     from.swap(to);
   }
+  for (size_t i = 1; unless_tied && i < n; ++i)
+    if (from[i].key == from[i - 1].key) return false;
   std::vector<Item<T>> sorted(n);
   for (size_t i = 0; i < n; ++i) sorted[i] = items[from[i].at];
   items.swap(sorted);
+  return true;
 }
 
 // Puts the k items that are asked for in front, by the library's own algorithms: so equal items come in the
@@ -116,9 +120,11 @@ void arrange(std::vector<Item<T>>& items, int64_t k, Choice choice, bool descend
   auto before = [&](const Item<T>& a, const Item<T>& b) { return value_before(a.value, b.value); };
   auto n = static_cast<int64_t>(items.size());
   if constexpr (sizeof(T) <= 4) {
-    // Below, the order of equal items is that of PyTorch, which promises none.
-    if (n <= UINT32_MAX && (choice == Choice::stable ? n >= 64 : choice == Choice::any_order && n >= 1024))
-      return radix_sort(items, descending);
+    // Where no order is asked for, equal items come in PyTorch's: that of std::sort.
+    const bool stable = choice == Choice::stable;
+    if ((stable || choice == Choice::any_order) && n >= 64 && n <= UINT32_MAX &&
+        radix_sort(items, descending, !stable))
+      return;
   }
   switch (choice) {
     case Choice::stable:
