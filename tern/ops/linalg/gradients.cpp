@@ -143,7 +143,6 @@ Tensor lu_unpack_backward(GradContext& c, SymInt rows, SymInt columns) {
 Tensor cholesky_backward(const Tensor& grad, const Tensor& factor, bool upper) {
   Tensor L = upper ? adjoint(factor) : factor, gL = upper ? adjoint(grad) : grad;
   Tensor w = tril(matmul(adjoint(L), gL)), both = w + adjoint(tril(w, -1));
-  both = with_diagonal(both, to(real(diagonal_of(w)), both.dtype()));
   Tensor x = linalg_solve_triangular(adjoint(L), both, true);
   return linalg_solve_triangular(L, x, false, false) * 0.5;
 }
@@ -155,7 +154,7 @@ Tensor cholesky_inverse_backward(const Tensor& grad, const Tensor& factor, bool 
 std::tuple<Tensor, Tensor> cholesky_solve_backward(const Tensor& grad, const Tensor& factor, bool upper,
                                                    const Tensor& result) {
   Tensor gb = cholesky_solve(grad, factor, upper), w = matmul(gb, adjoint(result)), both = w + adjoint(w);
-  Tensor gf = upper ? triu(neg(matmul(factor, both))) : tril(neg(matmul(both, factor)));
+  Tensor gf = neg(upper ? matmul(factor, both) : matmul(both, factor));
   return {gb, sums_to(gf, factor)};
 }
 
