@@ -1,7 +1,5 @@
 #include "tern/capture/recorder.h"
 
-#include <deque>
-
 #include "tern/base/format.h"
 #include "tern/base/warning.h"
 #include "tern/sym/evaluate.h"
@@ -252,20 +250,22 @@ namespace {
 // The arguments with every symbolic number replaced by its value: while tracing the kernels run for real.
 struct Concrete {
   std::vector<Arg> args;
-  std::deque<Dims> lists;
-  std::deque<Tensor> numbers;
+  std::vector<Dims> lists;  // these two never move: args point into them
+  std::vector<Tensor> numbers;
 
   Concrete(const Op& op, const Arg* from) : args(from, from + op.arity) {
     for (Arg& a : args) {
       if (a.kind == ArgKind::int_ && a.sym().is_symbolic()) {
         a = Arg(a.sym().hint().value());
       } else if (a.kind == ArgKind::ints) {
+        if (lists.empty()) lists.reserve(args.size());
         Dims& list = lists.emplace_back(a.syms());
         for (SymInt& s : list)
           if (s.is_symbolic()) s = s.hint().value();
         a = Arg(Span<const SymInt>(list));
       } else if (a.kind == ArgKind::tensor && a.tensor_ptr->defined() && (*a.tensor_ptr)->wrapped_number &&
                  a.tensor_ptr->is_fake()) {
+        if (numbers.empty()) numbers.reserve(args.size());
         a = Arg(numbers.emplace_back(wrap_number(Scalar(a.tensor_ptr->offset().hint().value()))));
       }
     }
