@@ -139,6 +139,12 @@ bool builtin_has_effect(Symbol kind) {
   return e && e->effect;
 }
 
+bool builtin_mutates(Symbol kind) {
+  const BuiltinEntry* e = look_up(kind);
+  Span<const BuiltinEntry> containers = container_builtins();
+  return e && e->effect && e >= containers.begin() && e < containers.end();
+}
+
 bool truth(const tern::Value& v) {
   switch (v.kind()) {
     case ValueKind::none:

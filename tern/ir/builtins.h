@@ -12,6 +12,7 @@ using Builtin = tern::Value (*)(Span<const tern::Value> in);
 // none.
 Builtin find_builtin(Symbol kind);
 bool builtin_has_effect(Symbol kind);  // mutates its first argument, prints, raises
+bool builtin_mutates(Symbol kind);     // changes the container that is its first argument
 bool truth(const tern::Value& v);      // Python's bool(v); a symbolic one is guarded on
 
 }  // namespace tern::ir

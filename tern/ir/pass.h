@@ -25,9 +25,10 @@ struct PassInfo {
 Span<const PassInfo> passes();
 
 // ---- what passes ask ----
-bool has_effect(const Node& node);      // besides its outputs; blocks included. Random draws count.
-bool is_pure(const Node& node);         // same inputs, same outputs, no effect
-bool has_mutation(const Graph& graph);  // some node changes a tensor, list or object
+bool has_effect(const Node& node);  // besides its outputs; blocks included. Random draws and writes count.
+bool has_side_effect(const Node& node);  // the same without writes to memory: see AliasAnalysis
+bool is_pure(const Node& node);          // same inputs, same outputs, no effect
+bool has_mutation(const Graph& graph);   // some node changes a tensor, list or object
 bool same_constant(const tern::Value& a, const tern::Value& b);  // same kind and equal; 1 is not 1.0
 size_t hash_constant(const tern::Value& v);
 

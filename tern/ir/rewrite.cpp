@@ -1,7 +1,10 @@
 #include "tern/ir/rewrite.h"
 
+#include <optional>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/ir/alias.h"
 #include "tern/ir/resolve.h"
 #include "tern/ir/text.h"
 
@@ -135,6 +138,24 @@ RuleSet::~RuleSet() = default;
 
 size_t RuleSet::apply(Graph& graph, const PassOptions& options, int max_rounds) const {
   size_t total = 0;
+  std::optional<AliasAnalysis> aliases;
+  if (has_mutation(graph)) aliases.emplace(graph);
+  // Values that a rewrite makes stand for memory without writers, as what they are made from does.
+  auto is_written = [&](const Node& n, const Matcher& m) {
+    if (!aliases) return false;
+    for (auto& [pattern, in] : m.bound) {
+      auto written = [&](auto& self, const In& i) -> bool {
+        if (i.is_value()) return aliases->has_writers(*i.value());
+        for (const In& item : i.items())
+          if (self(self, item)) return true;
+        return i.is_constant() && i.constant().is_tensor();
+      };
+      if (written(written, in)) return true;
+    }
+    for (const Value* v : n.outputs())
+      if (aliases->has_writers(*v)) return true;
+    return false;
+  };
   // Roots that are replaced are erased after the walk, so that iterators stay valid.
   auto rewrite = [&](Node& n) -> bool {
     const std::vector<const Compiled*>* candidates = nullptr;
@@ -158,7 +179,7 @@ size_t RuleSet::apply(Graph& graph, const PassOptions& options, int max_rounds) 
         auto it = m.bound.find(p);
         if (it != m.bound.end()) match.captures.emplace_back(Symbol(p->name()), it->second);
       }
-      if (c->rule->predicate && !c->rule->predicate(match)) continue;
+      if ((c->rule->predicate && !c->rule->predicate(match)) || is_written(n, m)) continue;
       ValueMap map;
       for (Value* p : c->replacement->inputs()) map[p] = match[Symbol(p->name())];
       InsertAt here(n);

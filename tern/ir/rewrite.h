@@ -30,7 +30,8 @@ class RuleSet {
   ~RuleSet();
   RuleSet(const RuleSet&) = delete;
   // To a fixpoint, in at most `max_rounds` walks. Gives the number of rewrites; each is reported as "rule
-  // name: %node".
+  // name: %node". A result may come to share memory with an input, so nothing is rewritten whose memory the
+  // graph writes to.
   size_t apply(Graph& graph, const PassOptions& options = {}, int max_rounds = 10) const;
 
  private:

@@ -1,7 +1,10 @@
 // Common subexpressions: a pure node equal to one that dominates it is replaced by it.
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tern/dispatch/op.h"
+#include "tern/ir/alias.h"
 #include "tern/ir/pass.h"
 
 namespace tern::ir {
@@ -43,47 +46,46 @@ bool same_node(const Node& a, const Node& b) {
 
 struct Merger {
   Graph& graph;
-  bool mutation;
   std::unordered_multimap<size_t, Node*> seen = {};
   bool changed = false;
+  std::optional<AliasAnalysis> aliases = {};  // made when two equal nodes are found that give memory
+  std::unordered_set<const Node*> escaping = {};
 
-  // Where something is mutated, only results that cannot be are merged, and only those that do not depend on
-  // memory.
-  bool may_merge(const Node& n) const {
-    if (!is_pure(n) || n.num_outputs() == 0) return false;
-    if (!mutation) return true;
-    auto immutable = [](const Type* t) {
-      switch (t->kind()) {
-        case TypeKind::int_:
-        case TypeKind::float_:
-        case TypeKind::bool_:
-        case TypeKind::complex_:
-        case TypeKind::string:
-        case TypeKind::none:
-        case TypeKind::device:
-        case TypeKind::number:
-          return true;
-        default:
-          return false;
-      }
-    };
+  static bool touches_memory(const Node& n) {
     for (Value* v : n.outputs())
-      if (!immutable(v->type())) return false;
+      if (AliasAnalysis::is_mutable(*v->type())) return true;
     for (const Operand& o : n.inputs())
-      if (!immutable(o.type())) return false;
-    return true;
+      if (AliasAnalysis::is_mutable(*o.type())) return true;
+    return false;
+  }
+  // Nobody may write to what the nodes read or give; and two results that others get to see stay two.
+  bool may_merge(Node& kept, const Node& n) {
+    if (!touches_memory(n)) return true;
+    if (!aliases) aliases.emplace(graph);
+    if (aliases->has_writers(n) || aliases->has_writers(kept)) return false;
+    bool both = false, any = false;
+    for (size_t i = 0; i < n.num_outputs(); ++i) {
+      bool seen_kept = escaping.count(&kept) || aliases->escapes(kept.output(i));
+      bool seen_n = aliases->escapes(n.output(i));
+      // A view of an input is that input's memory both times.
+      bool same_memory = n.op() && n.op()->is(op_view);
+      both = both || (seen_kept && seen_n && !same_memory);
+      any = any || seen_kept || seen_n;
+    }
+    if (!both && any) escaping.insert(&kept);
+    return !both;
   }
 
   void walk(Block& b) {
     std::vector<size_t> added;
     for (Node& n : b) {
-      if (may_merge(n)) {
+      if (n.num_outputs() && is_pure(n)) {
         size_t h = mix(n.kind().id(), reinterpret_cast<size_t>(n.op()));
         for (const Operand& o : n.inputs()) h = mix(h, hash_operand(o));
         Node* equal = nullptr;
         auto [from, to] = seen.equal_range(h);
         for (auto it = from; it != to && !equal; ++it)
-          if (same_node(*it->second, n)) equal = it->second;
+          if (same_node(*it->second, n) && may_merge(*it->second, n)) equal = it->second;
         if (equal) {
           for (size_t i = 0; i < n.num_outputs(); ++i) n.output(i).replace_all_uses_with(equal->output(i));
           graph.erase(n);
@@ -111,7 +113,7 @@ struct Merger {
 }  // namespace
 
 bool cse(Graph& graph, const PassOptions&) {
-  Merger m{graph, has_mutation(graph)};
+  Merger m{graph};
   m.seen.reserve(graph.num_nodes());
   m.walk(graph.top());
   return m.changed;

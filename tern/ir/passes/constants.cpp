@@ -1,7 +1,10 @@
 // Constants: folding, pooling, and the two ways to write them (operands, prim::Constant nodes).
+#include <optional>
+
 #include "tern/base/error.h"
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
+#include "tern/ir/alias.h"
 #include "tern/ir/interpreter.h"
 #include "tern/ir/pass.h"
 
@@ -16,7 +19,28 @@ void each_node(Block& b, F&& f) {
   }
 }
 
-bool is_mutable(const tern::Value& v) { return v.is_list() || v.is_dict() || v.is_tensor() || v.is_object(); }
+// Only graphs that write to memory, or keep something twice, need to know about it.
+class LazyAliases {
+ public:
+  explicit LazyAliases(const Graph& graph) : graph_(graph) {}
+  const AliasAnalysis& get() {
+    if (!made_) made_.emplace(graph_);
+    return *made_;
+  }
+  bool has_writers(const Value& v) {
+    if (!mutation_) mutation_ = has_mutation(graph_);
+    return *mutation_ && AliasAnalysis::is_mutable(*v.type()) && get().has_writers(v);
+  }
+  bool has_writers(const Operand& o) {
+    if (!mutation_) mutation_ = has_mutation(graph_);
+    return *mutation_ && AliasAnalysis::is_mutable(*o.type()) && get().has_writers(o);
+  }
+
+ private:
+  const Graph& graph_;
+  std::optional<bool> mutation_;
+  std::optional<AliasAnalysis> made_;
+};
 
 // The node's operands as values, if all are constants.
 bool constant_inputs(const Node& n, std::vector<tern::Value>& values) {
@@ -50,7 +74,8 @@ bool small_enough(const tern::Value& v, size_t limit) {
 }  // namespace
 
 bool fold_constants(Graph& graph, const PassOptions& options) {
-  bool mutation = has_mutation(graph), changed = false;
+  bool changed = false;
+  LazyAliases aliases(graph);
   auto fold = [&](Node& n) {
     if (n.num_outputs() == 0 || n.is("prim::Constant") || !is_pure(n) || n.inputs().empty()) return;
     bool foldable = n.op() || n.kind().view().substr(0, 6) == "aten::" || n.is("prim::TupleIndex") ||
@@ -58,6 +83,10 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
                     n.is("prim::max") || n.is("prim::NumToTensor");
     std::vector<tern::Value> values;
     if (!foldable || !constant_inputs(n, values)) return;
+    for (const Operand& o : n.inputs())
+      if (aliases.has_writers(o)) return;
+    for (const Value* v : n.outputs())
+      if (aliases.has_writers(*v)) return;
     std::vector<tern::Value> results;
     try {
       Graph single;
@@ -74,7 +103,7 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
       return;  // it fails when it is reached, if it is
     }
     for (const tern::Value& v : results)
-      if (!small_enough(v, options.max_folded) || (mutation && is_mutable(v))) return;
+      if (!small_enough(v, options.max_folded)) return;
     if (options.report) options.report("fold_constants: %" + n.name());
     for (size_t i = 0; i < n.num_outputs(); ++i) graph.replace_all_uses(n.output(i), In(results[i]));
     graph.erase(n);
@@ -99,20 +128,24 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
 }
 
 bool pool_constants(Graph& graph, const PassOptions&) {
-  bool mutation = has_mutation(graph), changed = false;
+  bool changed = false;
+  LazyAliases aliases(graph);
   std::unordered_multimap<size_t, Node*> pool;
   Node* place = graph.top().first();
   each_node(graph.top(), [&](Node& n) {
     if (!n.is("prim::Constant")) return;
     const tern::Value* v = n.attribute("value");
     tern::Value value = v ? *v : tern::Value();
-    if (mutation && is_mutable(value)) return;
+    if (aliases.has_writers(n.output())) return;
     size_t h = hash_constant(value);
     auto [from, to] = pool.equal_range(h);
     for (auto it = from; it != to; ++it) {
       const tern::Value* other = it->second->attribute("value");
       if (!same_constant(other ? *other : tern::Value(), value) ||
           it->second->output().type() != n.output().type())
+        continue;
+      if (!value.is_tensor() && AliasAnalysis::is_mutable(*n.output().type()) &&
+          !aliases.get().safe_to_merge(n.output(), it->second->output()))
         continue;
       n.output().replace_all_uses_with(it->second->output());
       graph.erase(n);
@@ -131,11 +164,13 @@ bool pool_constants(Graph& graph, const PassOptions&) {
 }
 
 bool inline_constants(Graph& graph, const PassOptions&) {
-  bool mutation = has_mutation(graph), changed = false;
+  bool changed = false;
+  LazyAliases aliases(graph);
   each_node(graph.top(), [&](Node& n) {
     if (!n.is("prim::Constant")) return;
     const tern::Value* v = n.attribute("value");
-    if (v && mutation && is_mutable(*v) && !v->is_tensor()) return;
+    // A container is made anew where it is used: once made and then changed, it must stay one.
+    if (v && !v->is_tensor() && aliases.has_writers(n.output())) return;
     graph.replace_all_uses(n.output(), In(v ? *v : tern::Value()));
     graph.erase(n);
     changed = true;

@@ -1,17 +1,97 @@
-// Dead code: results nobody uses. Goes backwards, so one walk is enough.
-#include "tern/ir/builtins.h"
+// Dead code: results nobody uses, and writes to memory that nobody looks at.
+#include <unordered_set>
+
+#include "tern/ir/alias.h"
 #include "tern/ir/pass.h"
 
 namespace tern::ir {
 namespace {
 
-bool sweep(Graph& graph, Block& b) {
+// In a graph that writes to memory, what is needed is found from the outputs and effects backwards: a node
+// that is needed needs its operands, and every write to the memory they stand for.
+class Marker {
+ public:
+  explicit Marker(const Graph& graph) : aliases_(graph), reached_(aliases_.num_locations()) {
+    for (const Operand& o : graph.outputs()) need(o);
+    roots(graph.top());
+    for (; !nodes_.empty() || !values_.empty();) {
+      if (!nodes_.empty()) {
+        const Node* n = nodes_.back();
+        nodes_.pop_back();
+        visit(*n);
+      } else {
+        const Value* v = values_.back();
+        values_.pop_back();
+        visit(*v);
+      }
+    }
+  }
+  bool is_needed(const Node& n) const { return needed_.count(&n); }
+  bool is_needed(const Value& v) const { return used_.count(&v); }
+
+ private:
+  void roots(const Block& b) {
+    for (const Node& n : b) {
+      bool root = own_side_effect(n);
+      if (!root)
+        for (uint32_t l : aliases_.written(n)) root = root || aliases_.outlives(l);
+      if (root) need(n);
+      for (const Block* inner : n.blocks()) roots(*inner);
+    }
+  }
+  static bool own_side_effect(const Node& n) { return n.blocks().empty() && has_side_effect(n); }
+
+  void need(const Node& n) {
+    if (needed_.insert(&n).second) nodes_.push_back(&n);
+  }
+  void need(const Operand& o) {
+    if (o.is_list()) {
+      for (const Operand& item : o.list()) need(item);
+      return;
+    }
+    if (o.is_value() && used_.insert(&o.value()).second) values_.push_back(&o.value());
+    if (everything_) return;
+    everything_ = aliases_.reaches_everything(o);
+    for (uint32_t l : aliases_.reachable(o)) {
+      if (reached_[l]) continue;
+      reached_[l] = true;
+      for (const Node* writer : aliases_.writers(l)) need(*writer);
+    }
+  }
+  void visit(const Node& n) {
+    bool branch = n.is("prim::If") || n.is("higher_order::cond");
+    for (const Operand& o : n.inputs()) need(o);
+    if (Node* parent = n.parent()) need(*parent);
+    // What a branch returns is needed only where its result is.
+    if (!branch)
+      for (const Block* b : n.blocks())
+        for (const Operand& o : b->returns()) need(o);
+  }
+  void visit(const Value& v) {
+    const Node* n = v.node();
+    if (!n) return;
+    need(*n);
+    if (n->is("prim::If") || n->is("higher_order::cond"))
+      for (const Block* b : n->blocks()) need(b->returns()[v.index()]);
+  }
+
+  AliasAnalysis aliases_;
+  std::vector<bool> reached_;  // locations whose writers are needed
+  bool everything_ = false;    // all of them
+  std::unordered_set<const Node*> needed_;
+  std::unordered_set<const Value*> used_;
+  std::vector<const Node*> nodes_;
+  std::vector<const Value*> values_;
+};
+
+// Goes backwards, so one walk is enough.
+bool sweep(Graph& graph, Block& b, const Marker* marker) {
   bool changed = false;
   for (Node* n = b.last(); n != &b.return_node();) {
     Node* before = n->prev();
     bool used = false;
     for (Value* v : n->outputs()) used = used || v->has_uses();
-    if (!used && !has_effect(*n)) {
+    if (!used && (marker ? !marker->is_needed(*n) : !has_effect(*n))) {
       graph.erase(*n);
       changed = true;
     } else {
@@ -23,7 +103,7 @@ bool sweep(Graph& graph, Block& b) {
           for (Block* inner : n->blocks()) inner->return_node().remove_input(i);
           changed = true;
         }
-      for (Block* inner : n->blocks()) changed |= sweep(graph, *inner);
+      for (Block* inner : n->blocks()) changed |= sweep(graph, *inner, marker);
     }
     n = before;
   }
@@ -32,6 +112,10 @@ bool sweep(Graph& graph, Block& b) {
 
 }  // namespace
 
-bool dce(Graph& graph, const PassOptions&) { return sweep(graph, graph.top()); }
+bool dce(Graph& graph, const PassOptions&) {
+  if (!has_mutation(graph)) return sweep(graph, graph.top(), nullptr);
+  Marker marker(graph);
+  return sweep(graph, graph.top(), &marker);
+}
 
 }  // namespace tern::ir

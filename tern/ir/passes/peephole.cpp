@@ -1,5 +1,4 @@
-// The local rewrites that hold whatever comes around them. They may let a result share memory with an input,
-// so they leave graphs with mutation alone.
+// The local rewrites that hold whatever comes around them.
 #include "tern/ir/rewrite.h"
 
 namespace tern::ir {
@@ -106,7 +105,7 @@ Span<const Rule> peephole_rules() { return rules; }
 
 bool peephole(Graph& graph, const PassOptions& options) {
   static const RuleSet* set = new RuleSet(rules);
-  return !has_mutation(graph) && set->apply(graph, options) > 0;
+  return set->apply(graph, options) > 0;
 }
 
 }  // namespace tern::ir

@@ -1,5 +1,6 @@
 // The list of passes, and what they ask about nodes.
 #include <bit>
+#include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
@@ -46,33 +47,61 @@ bool run_passes(Graph& graph, Span<const std::string_view> names, const PassOpti
 
 namespace {
 
-// Whether it is enough to look at the node, without its blocks.
-bool own_effect(const Node& n) {
-  if (n.op()) return n.op()->is(op_impure | op_random | op_inplace | op_out) || n.op()->schema().mutates();
-  static const Symbol harmless[] = {"prim::Constant",
-                                    "prim::ListConstruct",
-                                    "prim::TupleConstruct",
-                                    "prim::DictConstruct",
-                                    "prim::ListUnpack",
-                                    "prim::TupleUnpack",
-                                    "prim::If",
-                                    "prim::Loop",
-                                    "prim::GetAttr",
-                                    "prim::unchecked_cast",
-                                    "prim::Uninitialized",
-                                    "prim::isinstance",
-                                    "higher_order::cond",
-                                    "higher_order::while_loop",
-                                    "higher_order::map",
-                                    "higher_order::map_impl",
-                                    "higher_order::scan",
-                                    "prim::fork",
-                                    "aten::wait"};
-  for (Symbol s : harmless)
-    if (n.kind() == s) return false;
-  if (!find_builtin(n.kind())) return true;
-  return builtin_has_effect(n.kind());
+// ---- of the node alone, without its blocks ----
+
+bool is_harmless(const Node& n) {
+  static const std::unordered_set<Symbol> harmless = {"prim::Constant",
+                                                      "prim::ListConstruct",
+                                                      "prim::TupleConstruct",
+                                                      "prim::DictConstruct",
+                                                      "prim::ListUnpack",
+                                                      "prim::TupleUnpack",
+                                                      "prim::If",
+                                                      "prim::Loop",
+                                                      "prim::GetAttr",
+                                                      "prim::CreateObject",
+                                                      "prim::unchecked_cast",
+                                                      "prim::Uninitialized",
+                                                      "prim::isinstance",
+                                                      "higher_order::cond",
+                                                      "higher_order::while_loop",
+                                                      "higher_order::map",
+                                                      "higher_order::map_impl",
+                                                      "higher_order::scan",
+                                                      "prim::fork",
+                                                      "aten::wait"};
+  return harmless.count(n.kind()) != 0;
 }
+
+// An operator without its overload: what any of them does, it may do.
+bool any_overload(const Node& n, bool (*is)(const Op& op)) {
+  std::string_view kind = n.kind().view();
+  size_t colons = kind.find("::");
+  for (const Op* op :
+       overloads(Symbol(kind.substr(0, kind.find('.', colons == std::string_view::npos ? 0 : colons)))))
+    if (is(*op)) return true;
+  return false;
+}
+bool op_writes(const Op& op) { return op.is(op_inplace | op_out) || op.schema().mutates(); }
+bool op_has_side_effect(const Op& op) { return op.is(op_impure | op_random); }
+
+bool own_writes(const Node& n) {
+  if (n.op()) return op_writes(*n.op());
+  if (n.is("prim::SetAttr")) return true;
+  if (is_harmless(n)) return false;
+  if (find_builtin(n.kind())) return builtin_mutates(n.kind());
+  return any_overload(n, [](const Op& op) { return !op.is(op_out) && op_writes(op); });
+}
+bool own_side_effect(const Node& n) {
+  if (n.op()) return op_has_side_effect(*n.op());
+  if (n.is("prim::SetAttr") || is_harmless(n)) return false;
+  if (find_builtin(n.kind())) return builtin_has_effect(n.kind()) && !builtin_mutates(n.kind());
+  std::string_view kind = n.kind().view();
+  size_t dot = kind.find('.', kind.find("::"));
+  if (overloads(Symbol(kind.substr(0, dot))).empty()) return true;  // a call, or something nobody knows
+  return any_overload(n, op_has_side_effect);
+}
+bool own_effect(const Node& n) { return own_writes(n) || own_side_effect(n); }
 
 template <class F>
 bool any_node(const Block& b, F&& f) {
@@ -93,21 +122,25 @@ bool has_effect(const Node& n) {
   return false;
 }
 
+bool has_side_effect(const Node& n) {
+  if (own_side_effect(n)) return true;
+  for (const Block* b : n.blocks())
+    if (any_node(*b, own_side_effect)) return true;
+  return false;
+}
+
 bool is_pure(const Node& n) {
-  if (!n.blocks().empty() || n.is("prim::GetAttr") || n.is("prim::Uninitialized") || n.is("prim::fork"))
+  if (!n.blocks().empty() || n.is("prim::CreateObject") || n.is("prim::GetAttr") ||
+      n.is("prim::Uninitialized") || n.is("prim::fork"))
     return false;
   return !own_effect(n);
 }
 
 bool has_mutation(const Graph& graph) {
   return any_node(graph.top(), [](const Node& n) {
-    if (n.op()) return n.op()->is(op_inplace | op_out) || n.op()->schema().mutates();
-    if (n.is("prim::Print") || n.is("aten::warn") || n.is("prim::RaiseException")) return false;
-    std::string_view kind = n.kind().view();
-    if (kind.find("_assert") != std::string_view::npos ||
-        kind.find("sym_constrain") != std::string_view::npos)
-      return false;
-    return own_effect(n);
+    if (own_writes(n)) return true;
+    // What nobody knows may change anything; known effects (prints, draws, checks) change no value.
+    return !n.op() && own_side_effect(n) && !find_builtin(n.kind());
   });
 }
 
