@@ -3,6 +3,7 @@
 // Components of the pointing graph are condensed, so each ends with a set of memory locations: linear in the
 // size of the graph.
 #include <algorithm>
+#include <unordered_set>
 
 #include "tern/dispatch/op.h"
 #include "tern/ir/alias.h"
@@ -84,11 +85,31 @@ uint32_t AliasAnalysis::kind_of(const Type& t) {
   }
 }
 
+namespace {
+
+// Composites that may give what they were given, or a view of it, although their schemas do not say so.
+bool may_hand_back(Symbol kind) {
+  static const std::unordered_set<Symbol> names = {"aten::dropout",           "aten::feature_dropout",
+                                                   "aten::alpha_dropout",     "aten::feature_alpha_dropout",
+                                                   "aten::type_as",           "aten::atleast_1d",
+                                                   "aten::atleast_2d",        "aten::atleast_3d",
+                                                   "aten::meshgrid",          "aten::einsum",
+                                                   "aten::sum_to_size",       "aten::conj_physical",
+                                                   "aten::cartesian_prod",    "aten::chain_matmul",
+                                                   "aten::broadcast_tensors", "aten::pad",
+                                                   "aten::dequantize",        "aten::to_dense",
+                                                   "aten::repeat_interleave"};
+  return names.count(kind) != 0;
+}
+
+}  // namespace
+
 class AliasBuilder {
  public:
   AliasBuilder(AliasAnalysis& result, const AliasAnalysis::Known& known) : out_(result), known_(known) {
     beyond_ = add();
     contents_[beyond_] = static_cast<int32_t>(beyond_);
+    edges_.emplace_back(beyond_, add());  // memory of every kind that no input shows
   }
 
   void build(const Graph& graph) {
@@ -303,8 +324,7 @@ class AliasBuilder {
 
   void call(const Node& n) {
     const Schema& s = n.op()->schema();
-    // A composite's body may hand back what it was given, whatever its schema says (dropout in evaluation).
-    bool body = n.op()->is(op_composite) && !n.op()->is(op_inplace | op_out);
+    bool body = may_hand_back(n.kind());
     for (size_t i = 0; i < n.inputs().size() && i < s.args.size(); ++i)
       if (s.args[i].alias.write) {
         write(n, n.input(i));

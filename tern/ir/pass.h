@@ -47,6 +47,7 @@ bool inline_lists(Graph& graph,
                   const PassOptions& options = {});  // prim::ListConstruct that is only an argument
 bool lists_to_nodes(Graph& graph, const PassOptions& options = {});
 bool lower_tuples(Graph& graph, const PassOptions& options = {});
+bool unroll_loops(Graph& graph, const PassOptions& options = {});
 bool peephole(Graph& graph, const PassOptions& options = {});
 
 }  // namespace tern::ir

@@ -173,6 +173,19 @@ TEST(AliasAnalysis, objects_and_calls) {
   EXPECT_TRUE(g.aliases.escapes(g["a"]));
 }
 
+TEST(AliasAnalysis, attributes_that_no_input_is_like) {
+  Analysed g(R"(graph(%self : __torch__.M):
+  %l : float[] = prim::GetAttr[name="items"](%self)
+  %e : float[] = aten::append(%l, 1.0)
+  %m : float[] = prim::GetAttr[name="items"](%self)
+  %n : int = aten::len(%m)
+  return (%n)
+)");
+  EXPECT_TRUE(g.alias("l", "m"));
+  EXPECT_TRUE(g.written("m"));
+  EXPECT_FALSE(dce(*g.graph)) << "the list outlives the graph";
+}
+
 TEST(AliasAnalysis, a_call_gives_what_an_earlier_one_kept) {
   Analysed g(R"(graph(%self : __torch__.M, %x : Tensor):
   %b : Tensor = aten::neg(%x)

@@ -95,6 +95,13 @@ constexpr Rule rules[] = {
      "graph(%x):\n return (%x)", contiguous_already},
     {"dropout_eval", "graph(%x, %p):\n %r = aten::dropout(%x, %p, False)\n return (%r)",
      "graph(%x):\n return (%x)"},
+    {"feature_dropout_eval", "graph(%x, %p):\n %r = aten::feature_dropout(%x, %p, False)\n return (%r)",
+     "graph(%x):\n return (%x)"},
+    {"alpha_dropout_eval", "graph(%x, %p):\n %r = aten::alpha_dropout(%x, %p, False)\n return (%r)",
+     "graph(%x):\n return (%x)"},
+    {"feature_alpha_dropout_eval",
+     "graph(%x, %p):\n %r = aten::feature_alpha_dropout(%x, %p, False)\n return (%r)",
+     "graph(%x):\n return (%x)"},
     {"relu_relu", "graph(%x):\n %a = aten::relu(%x)\n %r = aten::relu(%a)\n return (%r)",
      "graph(%x):\n %r = aten::relu(%x)\n return (%r)"},
 };

@@ -20,6 +20,7 @@ Span<const PassInfo> passes() {
       {"inline_lists", "prim::ListConstruct nodes that are only arguments become operands", inline_lists},
       {"lists_to_nodes", "list operands become prim::ListConstruct nodes", lists_to_nodes},
       {"lower_tuples", "tuples that are made and taken apart disappear", lower_tuples},
+      {"unroll_loops", "loops of a known, small number of rounds become their bodies", unroll_loops},
       {"peephole", "the local rewrite rules", peephole},
   };
   return all;
@@ -92,8 +93,14 @@ bool own_writes(const Node& n) {
   if (find_builtin(n.kind())) return builtin_mutates(n.kind());
   return any_overload(n, [](const Op& op) { return !op.is(op_out) && op_writes(op); });
 }
+// Dropout in evaluation draws nothing.
+bool draws_nothing(const Node& n) {
+  const Operand* train = n.find_input("train");
+  return train && train->is_constant() && train->constant().is_bool() && !train->constant().to_bool();
+}
+
 bool own_side_effect(const Node& n) {
-  if (n.op()) return op_has_side_effect(*n.op());
+  if (n.op()) return n.op()->is(op_impure) || (n.op()->is(op_random) && !draws_nothing(n));
   if (n.is("prim::SetAttr") || is_harmless(n)) return false;
   if (find_builtin(n.kind())) return builtin_has_effect(n.kind()) && !builtin_mutates(n.kind());
   std::string_view kind = n.kind().view();
