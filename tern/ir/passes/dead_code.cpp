@@ -1,5 +1,6 @@
 // Dead code: results nobody uses. Goes backwards, so one walk is enough.
 #include "tern/ir/builtins.h"
+#include "tern/ir/higher_order.h"
 #include "tern/ir/pass.h"
 
 namespace tern::ir {
@@ -15,9 +16,11 @@ bool sweep(Graph& graph, Block& b) {
       graph.erase(*n);
       changed = true;
     } else {
-      // Results of a branch that nobody uses.
-      if (n->is("prim::If") || n->is("higher_order::cond"))
-        for (size_t i = n->num_outputs(); i-- > 0;) {
+      // Results of a branch that nobody uses; what is carried from round to round stays.
+      const HigherOrder* op = find_higher_order(n->kind().view());
+      bool loop = n->is("higher_order::while_loop");
+      if (n->is("prim::If") || (op && !loop))
+        for (size_t i = n->num_outputs(), carried = op ? operands_of(*n).carried : 0; i-- > carried;) {
           if (n->output(i).has_uses()) continue;
           n->remove_output(i);
           for (Block* inner : n->blocks()) inner->return_node().remove_input(i);

@@ -63,9 +63,12 @@ bool own_effect(const Node& n) {
                                     "prim::isinstance",
                                     "higher_order::cond",
                                     "higher_order::while_loop",
-                                    "higher_order::map",
                                     "higher_order::map_impl",
                                     "higher_order::scan",
+                                    "higher_order::wrap_with_set_grad_enabled",
+                                    "higher_order::wrap_with_autocast",
+                                    "higher_order::auto_functionalized",
+                                    "higher_order::auto_functionalized_v2",
                                     "prim::fork",
                                     "aten::wait"};
   for (Symbol s : harmless)
