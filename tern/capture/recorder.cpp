@@ -215,6 +215,13 @@ ir::Node& Recorder::record(const Op& op, const Arg* args) {
   return node;
 }
 
+void Recorder::note(const ir::Node& node) {
+  if (!note_regions) return;
+  Region region{thread_state.grad_enabled, std::nullopt};
+  if (const AutocastSetting* setting = Autocast::current()) region.autocast = *setting;
+  regions.emplace(&node, region);
+}
+
 const ir::Origin* Recorder::here() {
   return ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope));
 }
@@ -289,13 +296,17 @@ void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
   if (force_outplace && op.is(op_inplace)) recorded = outplace(op, args, inputs);
   ir::Node& node = inputs.empty() ? record(*recorded, args) : graph.call(*recorded, inputs);
   if (!inputs.empty()) node.set_origin(here());
+  note(node);
   ir::Graph& g = graph;
   try {
     if (sizes_as_nodes)
       descend(rung_, op, Concrete(op, args).args.data(), results);
+    else if (rung_ == rung_record)
+      Autocast::pass_below(*this, op, args, results);
     else
       descend(rung_, op, args, results);
   } catch (...) {
+    forget(node);
     g.erase(node);
     throw;
   }
