@@ -63,7 +63,7 @@ test: venv build  ## every test; ONLY="base io" for some rooms; reports under bu
 TARGET ?= zip
 RUNS ?= 1000000
 FUZZ = build/fuzz/work/$(TARGET)
-FUZZER = build/fuzz/fuzz_$(TARGET) -timeout=20 -rss_limit_mb=4096 -malloc_limit_mb=1024 -artifact_prefix=$(FUZZ)-
+FUZZER = build/fuzz/fuzz_$(TARGET) -timeout=60 -rss_limit_mb=4096 -malloc_limit_mb=1024 -artifact_prefix=$(FUZZ)-
 fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); findings go to build/fuzz/work/
 	@[ -d fuzz/corpus/$(TARGET) ] || { echo "there is no target $(TARGET); there are:" $$(ls fuzz/corpus) >&2; exit 1; }
 	@cmake --preset fuzz --log-level=WARNING
