@@ -12,6 +12,7 @@ struct PassOptions {
   std::vector<std::string> off = {};                  // names of passes and rules that are not applied
   Function<void(std::string_view what)> report = {};  // called with "rule mul_one: %mul" and the like
   size_t max_folded = 1 << 16;                        // elements of a tensor that constant folding may make
+  bool fold_memory = true;                            // fold_constants: tensors and containers, too
   bool is_off(std::string_view name) const;
 };
 

@@ -381,69 +381,6 @@ bool ScriptModule::is_training() const {
   return v && v->is_bool() && v->to_bool();
 }
 
-const ir::Graph& ScriptModule::graph(std::string_view name) const { return method(name).graph(); }
-std::string ScriptModule::code(std::string_view name) const {
-  script::ConstantTable constants;
-  return script::print_source(method(name), constants);
-}
-
-namespace {
-
-// Calls are replaced until none is left that can be; a function that calls itself stays a call.
-void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
-                  std::vector<const script::Function*>& active) {
-  for (ir::Node& node : block) {
-    for (ir::Block* b : node.blocks()) inline_calls(graph, *b, unit, active);
-    script::Function* f = nullptr;
-    if (node.is("prim::CallMethod") && node.input(0).is_value() &&
-        node.input(0).value().type()->is(TypeKind::class_)) {
-      ClassType* c = unit.find_class(node.input(0).value().type()->name());
-      f = c ? c->method(Symbol(node.attribute("name")->string())) : nullptr;
-    } else if (node.is("prim::CallFunction")) {
-      f = unit.find_function(Symbol(node.attribute("name")->string()));
-    }
-    if (!f) continue;
-    if (std::find(active.begin(), active.end(), f) != active.end()) continue;
-    unit.compile(*f);
-    active.push_back(f);
-    std::unique_ptr<ir::Graph> body = f->graph().clone();
-    inline_calls(*body, body->top(), unit, active);
-    active.pop_back();
-    ir::ValueMap map;
-    for (size_t i = 0; i < body->inputs().size(); ++i) map.emplace(body->inputs()[i], ir::In(node.input(i)));
-    std::vector<ir::In> results;
-    {
-      ir::InsertAt here(node);
-      results = graph.inline_block(body->top(), map);
-      if (node.num_outputs() == 1 && results.size() > 1) {
-        const Type* types[] = {node.output().type()};
-        results = {ir::In(graph.make("prim::TupleConstruct", results, types).output())};
-      }
-    }
-    for (size_t i = 0; i < node.num_outputs() && i < results.size(); ++i)
-      graph.replace_all_uses(node.output(i), results[i]);
-    graph.erase(node);
-  }
-}
-
-}  // namespace
-
-std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {
-  script::Function& f = method(name);
-  std::unique_ptr<ir::Graph> g = f.graph().clone();
-  std::vector<const script::Function*> active{&f};
-  inline_calls(*g, g->top(), *self().unit, active);
-  return g;
-}
-
-std::unique_ptr<ir::Graph> ScriptModule::optimized_graph(std::string_view name) const {
-  std::unique_ptr<ir::Graph> g = inlined_graph(name);
-  static constexpr std::string_view passes[] = {"lower_tuples", "constants_to_nodes", "pool_constants",
-                                                "peephole", "dce"};
-  ir::run_passes(*g, passes);
-  return g;
-}
-
 void ScriptModule::save(const std::string& path,
                         const std::map<std::string, std::string>& extra_files) const {
   io::FileWriter out(path);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tern/script/unit.h"
+#include "tern/script/compile.h"
 
 namespace tern::jit {
 
@@ -69,7 +69,16 @@ class ScriptModule {
   std::unique_ptr<ir::Graph> inlined_graph(std::string_view method = "forward") const;
   // What is run: calls inlined, then dead code, duplicates of constants and no-ops removed.
   std::unique_ptr<ir::Graph> optimized_graph(std::string_view method = "forward") const;
+  // The optimised graph after a run on these arguments: every tensor has the type it had then.
+  std::unique_ptr<ir::Graph> graph_for(Span<const tern::Value> args, const Keywords& keywords = {},
+                                       std::string_view method = "forward") const;
+  // The inlined graph with the types that the operators' shape rules give for these inputs, which may be fake
+  // tensors with symbolic sizes (of `shapes`), or None where nothing is known. Nothing is run.
+  std::unique_ptr<ir::Graph> shaped_graph(const std::vector<tern::Value>& inputs,
+                                          std::string_view method = "forward",
+                                          std::shared_ptr<ShapeEnv> shapes = nullptr) const;
   std::string code(std::string_view method = "forward") const;
+  script::CodeWithConstants code_with_constants(std::string_view method = "forward") const;
 
   void save(const std::string& path, const std::map<std::string, std::string>& extra_files = {}) const;
   std::vector<uint8_t> save_bytes(const std::map<std::string, std::string>& extra_files = {}) const;
@@ -82,6 +91,10 @@ class ScriptModule {
   script::Function& method(std::string_view name) const;
   tern::Value object_;
 };
+
+// Of a function: see ScriptModule::graph_for.
+std::unique_ptr<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
+                                     const Keywords& keywords = {});
 
 // What a module is made from.
 struct ModuleTree {

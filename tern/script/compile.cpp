@@ -29,4 +29,12 @@ std::shared_ptr<Function> compile_function(std::string_view text, const CompileO
   return {unit, unit->functions()[unit->first_defined].get()};
 }
 
+CodeWithConstants code_with_constants(const Function& function) {
+  ConstantTable table;
+  CodeWithConstants out{print_source(function, table), {}};
+  for (size_t i = 0; i < table.items.size(); ++i)
+    out.constants.emplace_back("c" + std::to_string(i), table.items[i]);
+  return out;
+}
+
 }  // namespace tern::script

@@ -42,4 +42,11 @@ std::string print_source(const ClassType& type, ConstantTable& constants);
 // A graph alone, as a function of that name.
 std::string print_source(const ir::Graph& graph, std::string_view name, ConstantTable& constants);
 
+// The source of one function as it stands, and what it calls CONSTANTS.c0, ...: "c0" and the value.
+struct CodeWithConstants {
+  std::string code;
+  std::vector<std::pair<std::string, tern::Value>> constants;
+};
+CodeWithConstants code_with_constants(const Function& function);
+
 }  // namespace tern::script

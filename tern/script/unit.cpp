@@ -6,6 +6,7 @@
 #include "tern/dispatch/ladder.h"
 #include "tern/script/compiler.h"
 #include "tern/script/functional.h"
+#include "tern/script/run_graph.h"
 #include "tern/tree/tree.h"
 
 namespace tern::script {
@@ -200,6 +201,15 @@ namespace {
 thread_local CallRecorder* call_recorder = nullptr;
 }
 CallRecorder* record_calls(CallRecorder* recorder) { return std::exchange(call_recorder, recorder); }
+
+std::vector<tern::Value> run_graph(const ir::Graph& graph, Span<const tern::Value> inputs, Unit& unit,
+                                   ir::Observer* observer) {
+  UnitHost host(&unit, call_depth);
+  ir::RunOptions options;
+  options.host = &host;
+  options.observer = observer;
+  return ir::Program(graph, true).run(inputs, options);
+}
 
 tern::Value Function::call(Span<const tern::Value> args,
                            Span<const std::pair<Symbol, tern::Value>> keywords) const {

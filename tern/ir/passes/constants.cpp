@@ -86,7 +86,7 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
     for (const Operand& o : n.inputs())
       if (aliases.has_writers(o)) return;
     for (const Value* v : n.outputs())
-      if (aliases.has_writers(*v)) return;
+      if (aliases.has_writers(*v) || (!options.fold_memory && AliasAnalysis::is_mutable(*v->type()))) return;
     std::vector<tern::Value> results;
     try {
       Graph single;

@@ -102,6 +102,11 @@ constexpr Rule rules[] = {
     {"feature_alpha_dropout_eval",
      "graph(%x, %p):\n %r = aten::feature_alpha_dropout(%x, %p, False)\n return (%r)",
      "graph(%x):\n return (%x)"},
+    {"slice_all", "graph(%x, %d):\n %r = aten::slice.Tensor(%x, %d, None, None, 1)\n return (%r)",
+     "graph(%x):\n return (%x)"},
+    {"slice_from_start",
+     "graph(%x, %d):\n %r = aten::slice.Tensor(%x, %d, 0, 9223372036854775807, 1)\n return (%r)",
+     "graph(%x):\n return (%x)"},
     {"relu_relu", "graph(%x):\n %a = aten::relu(%x)\n %r = aten::relu(%a)\n return (%r)",
      "graph(%x):\n %r = aten::relu(%x)\n return (%r)"},
 };

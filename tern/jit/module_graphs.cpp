@@ -1,0 +1,177 @@
+// The graphs of a ScriptModule: as compiled, inlined, optimised, with the types of a run or of shape rules.
+#include <algorithm>
+#include <unordered_map>
+
+#include "tern/base/format.h"
+#include "tern/capture/shapes.h"
+#include "tern/ir/pass.h"
+#include "tern/ir/type_merge.h"
+#include "tern/jit/script_module.h"
+#include "tern/script/run_graph.h"
+
+namespace tern::jit {
+
+using ir::Type;
+using ir::TypeKind;
+using script::ClassType;
+using script::Object;
+
+namespace {
+
+// Calls are replaced until none is left that can be; a function that calls itself stays a call.
+void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
+                  std::vector<const script::Function*>& active) {
+  for (ir::Node& node : block) {
+    for (ir::Block* b : node.blocks()) inline_calls(graph, *b, unit, active);
+    script::Function* f = nullptr;
+    if (node.is("prim::CallMethod") && node.input(0).is_value() &&
+        node.input(0).value().type()->is(TypeKind::class_)) {
+      ClassType* c = unit.find_class(node.input(0).value().type()->name());
+      f = c ? c->method(Symbol(node.attribute("name")->string())) : nullptr;
+    } else if (node.is("prim::CallFunction")) {
+      f = unit.find_function(Symbol(node.attribute("name")->string()));
+    }
+    if (!f) continue;
+    if (std::find(active.begin(), active.end(), f) != active.end()) continue;
+    unit.compile(*f);
+    active.push_back(f);
+    std::unique_ptr<ir::Graph> body = f->graph().clone();
+    inline_calls(*body, body->top(), unit, active);
+    active.pop_back();
+    ir::ValueMap map;
+    for (size_t i = 0; i < body->inputs().size(); ++i) map.emplace(body->inputs()[i], ir::In(node.input(i)));
+    std::vector<ir::In> results;
+    {
+      ir::InsertAt here(node);
+      results = graph.inline_block(body->top(), map);
+      if (node.num_outputs() == 1 && results.size() > 1) {
+        const Type* types[] = {node.output().type()};
+        results = {ir::In(graph.make("prim::TupleConstruct", results, types).output())};
+      }
+    }
+    for (size_t i = 0; i < node.num_outputs() && i < results.size(); ++i)
+      graph.replace_all_uses(node.output(i), results[i]);
+    graph.erase(node);
+  }
+}
+
+std::unique_ptr<ir::Graph> inlined(const script::Function& f, script::Unit& unit) {
+  unit.compile(const_cast<script::Function&>(f));
+  std::unique_ptr<ir::Graph> g = f.graph().clone();
+  std::vector<const script::Function*> active{&f};
+  inline_calls(*g, g->top(), unit, active);
+  return g;
+}
+std::unique_ptr<ir::Graph> optimised(const script::Function& f, script::Unit& unit) {
+  std::unique_ptr<ir::Graph> g = inlined(f, unit);
+  // A tensor that is folded would be one for all runs: numbers and branches only.
+  ir::PassOptions options;
+  options.fold_memory = false;
+  static constexpr std::string_view passes[] = {"lower_tuples", "fold_constants",     "peephole",      "cse",
+                                                "dce",          "constants_to_nodes", "pool_constants"};
+  ir::run_passes(*g, passes, options);
+  return g;
+}
+
+// Writes down the type of every tensor that a run gives; of several runs what they agree on.
+class Profile final : public ir::Observer {
+ public:
+  void before(const ir::Node&) override {}
+  void after(const ir::Node& node, Span<const tern::Value> results) override {
+    for (size_t i = 0; i < node.num_outputs() && i < results.size(); ++i) see(node.output(i), results[i]);
+  }
+  void see(const ir::Value& v, const tern::Value& given) {
+    if (!v.type()->is_tensor() || !given.is_tensor() || !given.tensor().defined()) return;
+    const Type* seen = Type::tensor_like(given.tensor());
+    auto [it, fresh] = types_.try_emplace(&v, seen);
+    if (!fresh) it->second = ir::merged(it->second, seen);
+  }
+  // What was not reached is not known.
+  void annotate(ir::Block& block) const {
+    for (ir::Value* v : block.params()) give(*v);
+    for (ir::Node& n : block) {
+      for (ir::Value* v : n.outputs()) give(*v);
+      for (ir::Block* b : n.blocks()) annotate(*b);
+      if (!n.is("prim::Loop")) continue;
+      ir::Block& body = *n.blocks()[0];
+      for (size_t i = 0; i < n.num_outputs(); ++i)
+        if (body.param(i + 1).type()->is_tensor())
+          body.param(i + 1).set_type(ir::merged(n.input(i + 2).type(), body.returns()[i + 1].type()));
+    }
+  }
+
+ private:
+  void give(ir::Value& v) const {
+    if (!v.type()->is_tensor()) return;
+    auto it = types_.find(&v);
+    v.set_type(it == types_.end() ? Type::tensor() : it->second);
+  }
+  std::unordered_map<const ir::Value*, const Type*> types_;
+};
+
+}  // namespace
+
+std::unique_ptr<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
+                                     const Keywords& keywords) {
+  if (!function.unit) fail(ErrorKind::value, "graph_for: the function does not belong to a unit");
+  std::unique_ptr<ir::Graph> g = optimised(function, *function.unit);
+  std::vector<tern::Value> inputs = function.bind(args, keywords);
+  Profile profile;
+  for (size_t i = 0; i < inputs.size(); ++i) profile.see(*g->inputs()[i], inputs[i]);
+  script::run_graph(*g, inputs, *function.unit, &profile);
+  profile.annotate(g->top());
+  return g;
+}
+
+const ir::Graph& ScriptModule::graph(std::string_view name) const { return method(name).graph(); }
+std::string ScriptModule::code(std::string_view name) const {
+  script::ConstantTable constants;
+  return script::print_source(method(name), constants);
+}
+
+std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {
+  return inlined(method(name), *self().unit);
+}
+
+std::unique_ptr<ir::Graph> ScriptModule::optimized_graph(std::string_view name) const {
+  return optimised(method(name), *self().unit);
+}
+
+std::unique_ptr<ir::Graph> ScriptModule::graph_for(Span<const tern::Value> args, const Keywords& keywords,
+                                                   std::string_view name) const {
+  std::vector<tern::Value> all{object_};
+  all.insert(all.end(), args.begin(), args.end());
+  return jit::graph_for(method(name), all, keywords);
+}
+
+std::unique_ptr<ir::Graph> ScriptModule::shaped_graph(const std::vector<tern::Value>& inputs,
+                                                      std::string_view name,
+                                                      std::shared_ptr<ShapeEnv> shapes) const {
+  std::unique_ptr<ir::Graph> g = inlined_graph(name);
+  if (shapes) g->shapes = std::move(shapes);
+  const std::vector<script::Argument>& args = arguments(name);
+  if (inputs.size() + 1 > args.size())
+    failf(ErrorKind::type, "shaped_graph: {} takes {} inputs but {} were given", signature(name),
+          args.size() - 1, inputs.size());
+  capture::ShapeOptions options;
+  options.inputs = inputs;
+  options.inputs.insert(options.inputs.begin(), object_);
+  for (size_t i = options.inputs.size(); i < args.size(); ++i)
+    options.inputs.push_back(args[i].default_value.value_or(tern::Value()));
+  std::unordered_map<const ir::Value*, tern::Value> objects{{g->inputs()[0], object_}};
+  options.known = [&](const ir::Node& n) -> const tern::Value* {
+    auto it = n.input(0).is_value() ? objects.find(&n.input(0).value()) : objects.end();
+    Object* o = it == objects.end() ? nullptr : Object::of(it->second);
+    const tern::Value* v = o ? o->find(Symbol(n.attribute("name")->string())) : nullptr;
+    if (v && v->is_object()) objects.emplace(&n.output(), *v);
+    return v;
+  };
+  capture::propagate_shapes(*g, options);
+  return g;
+}
+
+script::CodeWithConstants ScriptModule::code_with_constants(std::string_view name) const {
+  return script::code_with_constants(method(name));
+}
+
+}  // namespace tern::jit
