@@ -37,6 +37,7 @@ class Driver::Body {
     graph_->inputs.push_back({r.name, std::move(t)});
     return r;
   }
+  void set_output_type(TypeProto type) { graph_->outputs.back().type = std::move(type); }
   std::shared_ptr<GraphProto> finish() {
     Scope& scope = driver_.scopes_.back();
     for (const std::string& key : scope.vectors) driver_.vectors_.erase(key);
@@ -228,6 +229,8 @@ void Driver::lower_scan(const ir::Node& node, ir::Operands groups) {
     const ir::Type* t = node.output(i).type();
     results.push_back(
         output_of_block(slot(block.returns()[i]), t, i < states.size() ? states[i].dtype : t->dtype()));
+    // ONNX Runtime wants to know the shapes of what a round gives.
+    body.set_output_type(type_of(block.returns()[i].type(), results.back()));
   }
   auto graph = body.finish();
   current_ = &node;
