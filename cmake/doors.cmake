@@ -62,7 +62,7 @@ if(TERN_PYTHON AND TERN_PYTHON_SOURCES)
     find_package(nanobind CONFIG QUIET)
   endif()
   if(nanobind_FOUND)
-    nanobind_add_module(tern_python STABLE_ABI NB_STATIC ${TERN_PYTHON_SOURCES})
+    nanobind_add_module(tern_python STABLE_ABI NB_STATIC NOMINSIZE ${TERN_PYTHON_SOURCES})
     target_link_libraries(tern_python PRIVATE tern_options tern_static)
     set_target_properties(tern_python PROPERTIES OUTPUT_NAME _tern
       LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/tern)

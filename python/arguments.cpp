@@ -79,10 +79,33 @@ Overload::Overload(const Op& op_) : op(&op_), schema(&op_.schema()) {
     }
     if (a.name == Symbol("pin_memory")) factory = true;
     has_default.push_back(a.default_value.has_value());
+    required += !a.default_value.has_value();
+    std::string_view text = a.name.view();
+    PyObject* name = PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+    if (!name) throw nb::python_error();
+    PyUnicode_InternInPlace(&name);
+    names.push_back(name);
     defaults.push_back(a.default_value ? default_arg(*this, a) : Arg());
   }
+  if (outs > 1) required -= static_cast<size_t>(outs - 1);  // one out= may hold them all
   size_t list = first_is_tensor ? 1 : 0;
   if (positional == list + 1 && is_list_of_ints(args[list].type)) varargs = static_cast<int>(list);
+}
+
+void* Room::take_block(size_t bytes) {
+  auto* block = static_cast<Block*>(::operator new(sizeof(Block) + bytes, std::align_val_t(16)));
+  block->next = blocks_;
+  blocks_ = block;
+  return block + 1;
+}
+
+void Room::release() {
+  for (; owned_; owned_ = owned_->next) owned_->destroy(owned_ + 1, owned_->count);
+  while (blocks_) {
+    Block* next = blocks_->next;
+    ::operator delete(blocks_, std::align_val_t(16));
+    blocks_ = next;
+  }
 }
 
 namespace {
@@ -184,6 +207,12 @@ bool as_device(PyObject* o, Device& d) {
   return false;
 }
 
+Arg boxed(PyObject* o, Room& room) {
+  Value* value = room.make<Value>(1);
+  *value = value_from(o);
+  return Arg(value);
+}
+
 bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& arg) {
   BaseType base = a.type.base;
   Items items;
@@ -194,21 +223,23 @@ bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& 
     if (base == BaseType::int_ || base == BaseType::sym_int) {
       SymInt v;
       if (!maybe_int(o, loose, v)) return false;
-      Dims& list = room.int_lists.emplace_back();
-      for (size_t i = 0; i < n; ++i) list.push_back(base == BaseType::int_ ? SymInt(v.guard_int()) : v);
-      arg = Span<const SymInt>(list);
+      SymInt* list = room.make<SymInt>(n);
+      std::fill_n(list, n, base == BaseType::int_ ? SymInt(v.guard_int()) : v);
+      arg = Span<const SymInt>(list, n);
       return true;
     }
     bool b;
     if (base == BaseType::bool_ && as_bool(o, loose, b)) {
-      auto& list = room.bool_lists.emplace_back(new bool[n]);
-      std::fill_n(list.get(), n, b);
-      arg = Span<const bool>(list.get(), n);
+      bool* list = room.make<bool>(n);
+      std::fill_n(list, n, b);
+      arg = Span<const bool>(list, n);
       return true;
     }
     double d;
     if (base == BaseType::float_ && as_double(o, loose, d)) {
-      arg = Span<const double>(room.float_lists.emplace_back(n, d));
+      double* list = room.make<double>(n);
+      std::fill_n(list, n, d);
+      arg = Span<const double>(list, n);
       return true;
     }
     return false;
@@ -216,57 +247,54 @@ bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& 
   size_t n = items.size();
   switch (base) {
     case BaseType::tensor: {
-      std::vector<Tensor>& list = room.tensor_lists.emplace_back();
-      list.reserve(n);
+      Tensor* list = room.make<Tensor>(n);
       for (size_t i = 0; i < n; ++i) {
-        Tensor t;
-        if (!(items[i] == Py_None && a.type.element_optional) && !as_tensor(items[i], false, t)) return false;
-        list.push_back(std::move(t));
+        PyObject* item = items[i];
+        if (!(item == Py_None && a.type.element_optional) && !as_tensor(item, false, list[i])) return false;
       }
-      arg = Span<const Tensor>(list);
+      arg = Span<const Tensor>(list, n);
       return true;
     }
     case BaseType::int_:
     case BaseType::sym_int: {
-      Dims& list = room.int_lists.emplace_back();
+      SymInt* list = room.make<SymInt>(n);
       for (size_t i = 0; i < n; ++i) {
-        SymInt v;
-        if (!maybe_int(items[i], loose, v)) return false;
-        list.push_back(base == BaseType::int_ ? SymInt(v.guard_int()) : v);
+        if (!maybe_int(items[i], loose, list[i])) return false;
+        if (base == BaseType::int_) list[i] = list[i].guard_int();
       }
-      arg = Span<const SymInt>(list);
+      arg = Span<const SymInt>(list, n);
       return true;
     }
     case BaseType::float_: {
-      std::vector<double>& list = room.float_lists.emplace_back(n);
+      double* list = room.make<double>(n);
       for (size_t i = 0; i < n; ++i)
         if (!as_double(items[i], loose, list[i])) return false;
-      arg = Span<const double>(list);
+      arg = Span<const double>(list, n);
       return true;
     }
     case BaseType::bool_: {
-      auto& list = room.bool_lists.emplace_back(new bool[n + 1]);
+      bool* list = room.make<bool>(n);
       for (size_t i = 0; i < n; ++i)
         if (!as_bool(items[i], loose, list[i])) return false;
-      arg = Span<const bool>(list.get(), n);
+      arg = Span<const bool>(list, n);
       return true;
     }
     case BaseType::scalar: {
-      std::vector<Scalar>& list = room.scalar_lists.emplace_back(n);
+      Scalar* list = room.make<Scalar>(n);
       for (size_t i = 0; i < n; ++i)
         if (!as_scalar(items[i], loose, list[i])) return false;
-      arg = Span<const Scalar>(list);
+      arg = Span<const Scalar>(list, n);
       return true;
     }
     case BaseType::string: {
-      std::vector<std::string_view>& list = room.string_lists.emplace_back(n);
+      std::string_view* list = room.make<std::string_view>(n);
       for (size_t i = 0; i < n; ++i)
         if (!as_string(items[i], list[i])) return false;
-      arg = Span<const std::string_view>(list);
+      arg = Span<const std::string_view>(list, n);
       return true;
     }
     default:
-      arg = Arg(&room.values.emplace_back(value_from(o)));
+      arg = boxed(o, room);
       return true;
   }
 }
@@ -283,9 +311,11 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
         arg = Arg(tensor_of(o));
         return true;
       }
-      Tensor t;
-      if (!as_tensor(o, numbers, t)) return false;
-      arg = Arg(room.tensors.emplace_back(std::move(t)));
+      Scalar s;
+      if (!numbers || !maybe_scalar(o, s)) return false;
+      Tensor* t = room.make<Tensor>(1);
+      *t = wrap_number(s);
+      arg = Arg(*t);
       return true;
     }
     case BaseType::int_:
@@ -312,10 +342,13 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
     case BaseType::scalar: {
       Scalar s;
       if (!as_scalar(o, loose, s)) return false;
-      if (s.is_complex())
-        arg = Arg(room.complexes.emplace_back(s.to_complex()));
-      else
+      if (s.is_complex()) {
+        auto* number = room.make<std::complex<double>>(1);
+        *number = s.to_complex();
+        arg = Arg(*number);
+      } else {
         arg = Arg(s);
+      }
       return true;
     }
     case BaseType::string: {
@@ -349,7 +382,7 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
       arg = Arg(nb::inst_ptr<Generator>(o));
       return true;
     default:
-      arg = Arg(&room.values.emplace_back(value_from(o)));
+      arg = boxed(o, room);
       return true;
   }
 }
@@ -362,7 +395,10 @@ std::string_view schema_name(std::string_view keyword) {
   return keyword;
 }
 
-int find_argument(const Schema& schema, std::string_view keyword) {
+int find_argument(const Overload& overload, PyObject* name, std::string_view keyword) {
+  for (size_t i = 0; i < overload.names.size(); ++i)
+    if (overload.names[i] == name) return static_cast<int>(i);
+  const Schema& schema = *overload.schema;
   for (size_t i = 0; i < schema.args.size(); ++i)
     if (schema.args[i].name.view() == keyword) return static_cast<int>(i);
   std::string_view other = schema_name(keyword);
@@ -383,11 +419,18 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
           Room& room, std::string* why) {
   const std::vector<SchemaArg>& schema = overload.schema->args;
   size_t arity = schema.size();
-  room.args.resize(arity);
+  Py_ssize_t keywords = names ? PyTuple_Size(names) : 0;
+  // Most overloads that do not fit are seen by the number of arguments.
+  if (!why && (nargs + static_cast<size_t>(keywords) < overload.required ||
+               (nargs > overload.positional && overload.varargs < 0)))
+    return false;
+  room.clear();
+  room.args.resize_for_overwrite(arity);
   constexpr size_t most = 64;
   if (arity > most)
     failf(ErrorKind::not_supported, "{}: takes more than {} arguments", overload.op->qualified(), most);
-  PyObject* slots[most] = {};
+  PyObject* slots[most];
+  for (size_t i = 0; i < arity; ++i) slots[i] = nullptr;
   size_t taken = nargs;
   bool spread = overload.varargs >= 0 && nargs > static_cast<size_t>(overload.varargs);
   if (spread) {
@@ -403,11 +446,11 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
   }
   for (size_t i = 0; i < taken; ++i) slots[i] = args[i];
 
-  Py_ssize_t keywords = names ? PyTuple_Size(names) : 0;
   for (Py_ssize_t k = 0; k < keywords; ++k) {
     PyObject* value = args[nargs + static_cast<size_t>(k)];
+    PyObject* name = PyTuple_GetItem(names, k);
     std::string_view keyword;
-    as_string(PyTuple_GetItem(names, k), keyword);
+    as_string(name, keyword);
     if (keyword == "out") {
       if (value == Py_None) continue;
       if (overload.out < 0) {
@@ -418,7 +461,7 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
         slots[overload.out] = value;
         continue;
       }
-      if (int at = is_tensor(value) ? find_argument(*overload.schema, keyword) : -1; at >= 0) {
+      if (int at = is_tensor(value) ? find_argument(overload, name, keyword) : -1; at >= 0) {
         slots[at] = value;  // the one output that is called out, the others by their names
         continue;
       }
@@ -430,7 +473,7 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
       for (int i = 0; i < overload.outs; ++i) slots[overload.out + i] = items[static_cast<size_t>(i)];
       continue;
     }
-    int at = find_argument(*overload.schema, keyword);
+    int at = find_argument(overload, name, keyword);
     if (at < 0 && overload.factory && keyword == "requires_grad") {
       room.requires_grad = value == Py_True;
       continue;
@@ -449,18 +492,16 @@ bool bind(const Overload& overload, PyObject* const* args, size_t nargs, PyObjec
   for (size_t i = 0; i < arity; ++i) {
     Arg& arg = room.args[i];
     if (spread && static_cast<int>(i) == overload.varargs) {
-      Dims& list = room.int_lists.emplace_back();
+      SymInt* list = room.make<SymInt>(nargs - i);
       for (size_t k = i; k < nargs; ++k) {
-        SymInt v;
-        if (!maybe_int(args[k], loose, v)) {
+        if (!maybe_int(args[k], loose, list[k - i])) {
           if (why)
             *why =
                 fmt::format("argument '{}' must be ints, not {}", schema[i].name.view(), type_name(args[k]));
           return false;
         }
-        list.push_back(v);
       }
-      arg = Span<const SymInt>(list);
+      arg = Span<const SymInt>(list, nargs - i);
     } else if (slots[i]) {
       if (!convert(schema[i], slots[i], loose, overload.numbers_as_tensors, room, arg)) {
         if (why) *why = wrong_type(schema[i], i, slots[i]);

@@ -6,9 +6,10 @@ namespace tern::python {
 
 namespace {
 
-Tensor one(const char* name, std::initializer_list<Arg> args) {
-  const Op& op = get_op(name);
-  const Overload& overload = overload_of(op);
+template <Name name>
+Tensor one(std::initializer_list<Arg> args) {
+  static const Op& op = get_op(name.text);
+  static const Overload& overload = overload_of(op);
   SmallVector<Arg, 16> all(Span<const Arg>(args.begin(), args.size()));
   for (size_t i = args.size(); i < overload.defaults.size(); ++i) all.push_back(overload.defaults[i]);
   return call1(op, all.data());
@@ -29,9 +30,28 @@ int64_t consumed(PyObject* item) {
 SymInt slice_bound(PyObject* o) { return int_of(o, "a slice index"); }
 
 struct Indexed {
-  Tensor view;                  // after the basic indices
-  std::vector<Tensor> indices;  // advanced ones by dimension; undefined: all of it
+  Tensor view;             // after the basic indices
+  Few<Tensor, 4> indices;  // advanced ones by dimension; undefined: all of it
   bool advanced = false;
+
+  Arg list() const { return Span<const Tensor>(indices.data(), indices.size()); }
+};
+
+// The three parts of a slice, None where nothing was said.
+struct SliceParts {
+#if defined(Py_LIMITED_API)
+  nb::object start, stop, step;
+  explicit SliceParts(PyObject* o)
+      : start(nb::handle(o).attr("start")),
+        stop(nb::handle(o).attr("stop")),
+        step(nb::handle(o).attr("step")) {}
+#else
+  nb::handle start, stop, step;
+  explicit SliceParts(PyObject* o)
+      : start(reinterpret_cast<PySliceObject*>(o)->start),
+        stop(reinterpret_cast<PySliceObject*>(o)->stop),
+        step(reinterpret_cast<PySliceObject*>(o)->step) {}
+#endif
 };
 
 Tensor index_tensor(PyObject* o) {
@@ -42,7 +62,7 @@ Tensor index_tensor(PyObject* o) {
 }
 
 Indexed apply(const Tensor& self, PyObject* index) {
-  std::vector<PyObject*> items;
+  SmallVector<PyObject*, 6> items;
   if (PyTuple_Check(index)) {
     for (Py_ssize_t i = 0; i < PyTuple_Size(index); ++i) items.push_back(PyTuple_GetItem(index, i));
   } else {
@@ -79,28 +99,28 @@ Indexed apply(const Tensor& self, PyObject* index) {
   for (PyObject* o : items) {
     SymInt position;
     if (o == Py_None) {
-      r.view = one("aten::unsqueeze", {Arg(r.view), Arg(dim)});
+      r.view = one<"aten::unsqueeze">({Arg(r.view), Arg(dim)});
       ++dim, ++place;
     } else if (o == Py_Ellipsis) {
       int64_t rest = self.dim() - named;
       dim += rest;
       place += static_cast<size_t>(rest);
     } else if (PyBool_Check(o)) {
-      r.view = one("aten::unsqueeze", {Arg(r.view), Arg(dim)});
+      r.view = one<"aten::unsqueeze">({Arg(r.view), Arg(dim)});
       Tensor flag = make_tensor({SymInt(1)}, DType::bool_);
       *flag.data_ptr<bool>() = o == Py_True;
       put(flag);
     } else if (PySlice_Check(o)) {
-      nb::object start = nb::handle(o).attr("start"), stop = nb::handle(o).attr("stop"),
-                 step = nb::handle(o).attr("step");
+      SliceParts parts(o);
+      auto &start = parts.start, &stop = parts.stop, &step = parts.step;
       SymInt by = step.is_none() ? SymInt(1) : slice_bound(step.ptr());
       if (by.is_int() && by.as_int() <= 0)
         fail(ErrorKind::value, by.as_int() == 0 ? "step cannot be zero" : "step must be greater than zero");
       bool whole = start.is_none() && stop.is_none() && by.is_int() && by.as_int() == 1;
       if (!whole || thread_state.active)
-        r.view = one("aten::slice.Tensor",
-                     {Arg(r.view), Arg(dim), start.is_none() ? Arg() : Arg(slice_bound(start.ptr())),
-                      stop.is_none() ? Arg() : Arg(slice_bound(stop.ptr())), Arg(by)});
+        r.view = one<"aten::slice.Tensor">({Arg(r.view), Arg(dim),
+                                            start.is_none() ? Arg() : Arg(slice_bound(start.ptr())),
+                                            stop.is_none() ? Arg() : Arg(slice_bound(stop.ptr())), Arg(by)});
       ++dim, ++place;
     } else if (maybe_int(o, false, position)) {
       SymInt size = r.view.size(dim);
@@ -108,15 +128,15 @@ Indexed apply(const Tensor& self, PyObject* index) {
           (position.as_int() >= size.as_int() || position.as_int() < -size.as_int()))
         failf(ErrorKind::index, "index {} is out of bounds for dimension {} with size {}", position.as_int(),
               dim, size.as_int());
-      r.view = one("aten::select.int", {Arg(r.view), Arg(dim), Arg(position)});
+      r.view = one<"aten::select.int">({Arg(r.view), Arg(dim), Arg(position)});
     } else if (is_tensor(o)) {
       const Tensor& t = tensor_of(o);
       if (t.dim() == 0 && is_integral(t.dtype()) && t.dtype() != DType::uint8 && !t.is_fake()) {
-        r.view = one("aten::select.int", {Arg(r.view), Arg(dim), Arg(read_scalar(t).to_int())});
+        r.view = one<"aten::select.int">({Arg(r.view), Arg(dim), Arg(read_scalar(t).to_int())});
       } else if (t.dim() == 0 && is_integral(t.dtype(), true)) {
-        r.view = one("aten::unsqueeze", {Arg(r.view), Arg(dim)});
-        Tensor flag = t.dtype() == DType::bool_ ? t : one("aten::_to_copy", {Arg(t), Arg(DType::bool_)});
-        put(one("aten::unsqueeze", {Arg(flag), Arg(0)}));
+        r.view = one<"aten::unsqueeze">({Arg(r.view), Arg(dim)});
+        Tensor flag = t.dtype() == DType::bool_ ? t : one<"aten::_to_copy">({Arg(t), Arg(DType::bool_)});
+        put(one<"aten::unsqueeze">({Arg(flag), Arg(0)}));
       } else {
         put(t);
       }
@@ -138,9 +158,9 @@ PyObject* get_item(PyObject* self, PyObject* index) noexcept {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     Indexed r = apply(t, index);
-    if (r.advanced) return wrap(one("aten::index.Tensor", {Arg(r.view), Arg(Span<const Tensor>(r.indices))}));
-    if (r.view.is_same(t)) r.view = one("aten::alias", {Arg(t)});
-    return wrap(r.view);
+    if (r.advanced) return wrap(one<"aten::index.Tensor">({Arg(r.view), r.list()}));
+    if (r.view.is_same(t)) r.view = one<"aten::alias">({Arg(t)});
+    return wrap(std::move(r.view));
   });
 }
 
@@ -164,19 +184,19 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) noexcept {
       if (is_scalar)
         from = tensor(number, {.dtype = t.dtype()});
       else if (from.dtype() != t.dtype() && from.dim() == 0)
-        from = one("aten::_to_copy", {Arg(from), Arg(t.dtype())});
-      one("aten::index_put_", {Arg(r.view), Arg(Span<const Tensor>(r.indices)), Arg(from)});
+        from = one<"aten::_to_copy">({Arg(from), Arg(t.dtype())});
+      one<"aten::index_put_">({Arg(r.view), r.list(), Arg(from)});
     } else if (is_scalar) {
-      one("aten::fill_.Scalar", {Arg(r.view), Arg(number)});
+      one<"aten::fill_.Scalar">({Arg(r.view), Arg(number)});
     } else {
       // Leading dimensions of size one are dropped, as NumPy does.
       Dims sizes(from.sizes());
       size_t first = 0;
       while (sizes.size() - first > static_cast<size_t>(r.view.dim()) && sizes[first] == SymInt(1)) ++first;
       if (first)
-        from = one("aten::view",
-                   {Arg(from), Arg(Span<const SymInt>(sizes.data() + first, sizes.size() - first))});
-      one("aten::copy_", {Arg(r.view), Arg(from)});
+        from = one<"aten::view">(
+            {Arg(from), Arg(Span<const SymInt>(sizes.data() + first, sizes.size() - first))});
+      one<"aten::copy_">({Arg(r.view), Arg(from)});
     }
     return Py_None;
   });

@@ -49,13 +49,18 @@ struct Types {
 extern Types types;
 
 inline bool is_tensor(PyObject* o) {
-  return Py_TYPE(o) == types.tensor || Py_TYPE(o) == types.parameter ||
-         PyType_IsSubtype(Py_TYPE(o), types.tensor);
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == types.tensor || type == types.parameter) return true;
+  if (type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type || type == &PyList_Type ||
+      type == &PyTuple_Type)
+    return false;
+  return PyType_IsSubtype(type, types.tensor);
 }
 inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o)->tensor; }
 
 // A new reference to the one Python object of this tensor; None for an undefined one.
 PyObject* wrap(const Tensor& t);
+PyObject* wrap(Tensor&& t);
 nb::object object_from(const Tensor& t);
 nb::object object_from(SymInt v);
 nb::object object_from(const Value& v);
@@ -107,12 +112,23 @@ class Released {
 
 // ---- operators (op.cpp, arguments.cpp) ----
 
+// The name of an operator as a template argument: what is looked up by it is looked up once.
+struct Name {
+  char text[40] = {};
+  template <size_t N>
+  constexpr Name(const char (&s)[N]) {
+    for (size_t i = 0; i < N; ++i) text[i] = s[i];
+  }
+};
+
 // An operator with what Python calls need at once: its defaults as Args and the class of its named results.
 struct Overload {
   const Op* op;
   const Schema* schema;
   std::vector<Arg> defaults;
   std::vector<bool> has_default;
+  std::vector<PyObject*> names;  // of the arguments, interned: a keyword is nearly always this very object
+  size_t required = 0;           // arguments without a default
   std::list<Value> kept_values;
   std::list<Dims> kept_ints;
   std::list<std::vector<double>> kept_floats;
@@ -129,19 +145,65 @@ struct Overload {
 };
 const Overload& overload_of(const Op& op);  // made once
 
-// What the Args of one call borrow from.
-struct Room {
+// The Args of one call, and what they borrow from: lists, numbers as tensors. Most calls fit in place; the
+// rest goes to the heap.
+class Room {
+ public:
   SmallVector<Arg, 16> args;
-  std::list<Tensor> tensors;
-  std::list<std::vector<Tensor>> tensor_lists;
-  std::list<Dims> int_lists;
-  std::list<std::vector<double>> float_lists;
-  std::list<std::unique_ptr<bool[]>> bool_lists;
-  std::list<std::vector<Scalar>> scalar_lists;
-  std::list<std::vector<std::string_view>> string_lists;
-  std::list<std::complex<double>> complexes;
-  std::list<Value> values;
   bool requires_grad = false;
+
+  Room() = default;
+  Room(const Room&) = delete;
+  ~Room() { clear(); }
+  void clear() {
+    if (owned_ || blocks_) release();
+    used_ = 0;
+    requires_grad = false;
+  }
+
+  // n default values that live as long as the room does.
+  template <class T>
+  T* make(size_t n) {
+    static_assert(alignof(T) <= 16);
+    if constexpr (std::is_trivially_destructible_v<T>) {
+      T* items = static_cast<T*>(take(n * sizeof(T)));
+      for (size_t i = 0; i < n; ++i) ::new (static_cast<void*>(items + i)) T();
+      return items;
+    } else {
+      auto* owned = static_cast<Owned*>(take(sizeof(Owned) + n * sizeof(T)));
+      T* items = reinterpret_cast<T*>(owned + 1);
+      for (size_t i = 0; i < n; ++i) ::new (static_cast<void*>(items + i)) T();
+      *owned = {owned_, n, [](void* first, size_t count) {
+                  for (size_t i = 0; i < count; ++i) static_cast<T*>(first)[i].~T();
+                }};
+      owned_ = owned;
+      return items;
+    }
+  }
+
+ private:
+  struct alignas(16) Owned {  // what follows it must be destroyed
+    Owned* next;
+    size_t count;
+    void (*destroy)(void*, size_t);
+  };
+  struct alignas(16) Block {
+    Block* next;
+  };
+  void* take(size_t bytes) {
+    bytes = (bytes + 15) & ~size_t{15};
+    if (used_ + bytes > sizeof place_) return take_block(bytes);
+    void* at = place_ + used_;
+    used_ += bytes;
+    return at;
+  }
+  void* take_block(size_t bytes);
+  void release();
+
+  Owned* owned_ = nullptr;
+  Block* blocks_ = nullptr;
+  size_t used_ = 0;
+  alignas(16) unsigned char place_[384];
 };
 
 // Binds a Python call to a schema. `loose` also takes numbers for tensors and one-element tensors for
@@ -157,7 +219,6 @@ struct Packet {
 };
 const Packet* find_packet(std::string_view qualified);  // nullptr if Tern has no such operator
 PyObject* call_packet(const Packet& packet, PyObject* const* args, size_t nargs, PyObject* names) noexcept;
-PyObject* call_named(const char* name, std::initializer_list<PyObject*> args) noexcept;  // "aten::add"
 PyObject* run(const Overload& overload, Room& room);
 
 // ---- the parts of the module, each in its file ----

@@ -96,16 +96,19 @@ PyObject* result_class(const Overload& overload) {
   return slot;
 }
 
+// A tuple, or an object of that namedtuple filled like one: its own __new__ is Python.
+nb::object new_results(PyObject* named, size_t n) {
+  auto size = static_cast<Py_ssize_t>(n);
+  if (!named) return nb::steal(PyTuple_New(size));
+  auto* type = reinterpret_cast<PyTypeObject*>(named);
+  return nb::steal(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, size));
+}
+
 PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
   const Op& op = *overload.op;
   size_t n = overload.schema->returns.size();
-  Value one;
-  std::vector<Value> many;
-  Value* results = &one;
-  if (n > 1) {
-    many.resize(n);
-    results = many.data();
-  }
+  Few<Value, 4> many(std::max<size_t>(n, 1));
+  Value* results = many.data();
   if (thread_state.active) {
     At at(python_location());
     call(op, room.args.data(), results);
@@ -115,17 +118,18 @@ PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
   }
   if (n == 0) Py_RETURN_NONE;
   if (n == 1) {
-    if (one.is_tensor()) {
-      if (room.requires_grad) one.tensor().requires_grad_();
-      return wrap(one.tensor());
+    if (many[0].is_tensor()) {
+      if (room.requires_grad) many[0].tensor().requires_grad_();
+      return wrap(many[0].take_tensor());
     }
-    return result_object(one, tuples).release().ptr();
+    return result_object(many[0], tuples).release().ptr();
   }
-  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
+  nb::object tuple = new_results(tuples ? result_class(overload) : nullptr, n);
+  if (!tuple.is_valid()) throw nb::python_error();
   for (size_t i = 0; i < n; ++i)
-    PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), result_object(many[i], tuples).release().ptr());
-  if (PyObject* named = tuples ? result_class(overload) : nullptr)
-    return PyObject_Call(named, tuple.ptr(), nullptr);
+    PyTuple_SetItem(
+        tuple.ptr(), static_cast<Py_ssize_t>(i),
+        many[i].is_tensor() ? wrap(many[i].take_tensor()) : result_object(many[i], tuples).release().ptr());
   return tuple.release().ptr();
 }
 
@@ -165,20 +169,12 @@ PyObject* run(const Overload& overload, Room& room) { return call_bound(overload
 
 PyObject* call_packet(const Packet& packet, PyObject* const* args, size_t nargs, PyObject* names) noexcept {
   return guarded([&]() -> PyObject* {
+    Room room;
     for (bool loose : {false, true})
       for (const Overload* o : packet.overloads) {
-        Room room;
         if (bind(*o, args, nargs, names, loose, room, nullptr)) return call_bound(*o, room, true);
       }
     no_overload(packet, args, nargs, names);
-  });
-}
-
-PyObject* call_named(const char* name, std::initializer_list<PyObject*> args) noexcept {
-  return guarded([&]() -> PyObject* {
-    const Packet* packet = find_packet(name);
-    if (!packet) failf(ErrorKind::not_supported, "Tern has no operator {}", name);
-    return call_packet(*packet, args.begin(), args.size(), nullptr);
   });
 }
 
@@ -203,11 +199,8 @@ PyObject* overload_vectorcall(PyObject* self, PyObject* const* args, size_t narg
   size_t nargs = static_cast<size_t>(PyVectorcall_NARGS(nargsf));
   return guarded([&]() -> PyObject* {
     const Overload& o = *op_object(self)->overload;
-    {
-      Room room;
-      if (bind(o, args, nargs, names, false, room, nullptr)) return call_bound(o, room, false);
-    }
     Room room;
+    if (bind(o, args, nargs, names, false, room, nullptr)) return call_bound(o, room, false);
     std::string why;
     if (!bind(o, args, nargs, names, true, room, &why))
       failf(ErrorKind::type, "{}(): {}\n  {}", o.schema->fx_name(), why, o.schema->str());

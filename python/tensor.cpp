@@ -14,9 +14,20 @@ namespace {
 
 TensorObject* object_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o); }
 
+// Objects that have gone, to be used again; under the GIL.
+constexpr int most_spare = 64;
+TensorObject* spare[most_spare];
+int spares = 0;
+
 PyObject* new_object(PyTypeObject* type, Tensor t) {
-  auto* o = PyObject_GC_New(TensorObject, type);
-  if (!o) throw nb::python_error();
+  TensorObject* o;
+  if (spares && type == types.tensor) {
+    o = spare[--spares];
+    PyObject_Init(reinterpret_cast<PyObject*>(o), type);
+  } else {
+    o = PyObject_GC_New(TensorObject, type);
+    if (!o) throw nb::python_error();
+  }
   t->python = o;
   new (&o->tensor) Tensor(std::move(t));
   o->dict = nullptr;
@@ -42,7 +53,10 @@ void dealloc(PyObject* self) {
   Py_CLEAR(o->dict);
   if (o->tensor.defined() && o->tensor->python == o) o->tensor->python = nullptr;
   o->tensor.~Tensor();
-  PyObject_GC_Del(o);
+  if (type == types.tensor && spares < most_spare)
+    spare[spares++] = o;
+  else
+    PyObject_GC_Del(o);
   Py_DECREF(type);
 }
 
@@ -69,14 +83,6 @@ Py_hash_t hash(PyObject* self) { return static_cast<Py_hash_t>(reinterpret_cast<
 
 // ---- Python's operators ----
 
-struct Name {
-  char text[40] = {};
-  template <size_t N>
-  constexpr Name(const char (&s)[N]) {
-    std::copy_n(s, N, text);
-  }
-};
-
 const Packet& packet_named(const char* name, const char* other = nullptr) {
   const Packet* p = find_packet(name);
   if (!p && other) p = find_packet(other);
@@ -89,6 +95,14 @@ bool is_operand(PyObject* o) { return is_tensor(o) || is_number(o); }
 PyObject* call_two(const Packet& packet, PyObject* a, PyObject* b) {
   PyObject* args[] = {a, b};
   return call_packet(packet, args, 2, nullptr);
+}
+// The packet is looked up once.
+template <Name name>
+PyObject* call_named(std::initializer_list<PyObject*> args) {
+  return guarded([&]() -> PyObject* {
+    static const Packet& packet = packet_named(name.text);
+    return call_packet(packet, args.begin(), args.size(), nullptr);
+  });
 }
 
 // `reflected` is called as reflected(tensor, number); empty: the operator itself takes the number on the
@@ -110,36 +124,47 @@ PyObject* binary(PyObject* a, PyObject* b) {
 
 PyObject* true_divide(PyObject* a, PyObject* b) {
   if (!is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
-  if (is_tensor(a)) return call_named("aten::div", {a, b});
+  if (is_tensor(a)) return call_named<"aten::div">({a, b});
   nb::object inverse =
-      nb::steal(call_named("aten::reciprocal", {b}));  // as PyTorch's __rtruediv__ records it
-  return inverse.is_valid() ? call_named("aten::mul", {inverse.ptr(), a}) : nullptr;
+      nb::steal(call_named<"aten::reciprocal">({b}));  // as PyTorch's __rtruediv__ records it
+  return inverse.is_valid() ? call_named<"aten::mul">({inverse.ptr(), a}) : nullptr;
 }
 
 PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None || !is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
-  return call_named("aten::pow", {a, b});
+  return call_named<"aten::pow">({a, b});
 }
 PyObject* inplace_power(PyObject* a, PyObject* b, PyObject* modulus) {
   if (modulus != Py_None || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
-  return call_named("aten::pow_", {a, b});
+  return call_named<"aten::pow_">({a, b});
 }
 PyObject* matrix_multiply(PyObject* a, PyObject* b) {
   if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
-  return call_named("aten::matmul", {a, b});
+  return call_named<"aten::matmul">({a, b});
 }
 
 template <Name name>
 PyObject* unary(PyObject* a) {
-  return call_named(name.text, {a});
+  return call_named<name>({a});
 }
 PyObject* positive(PyObject* a) { return Py_NewRef(a); }
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
-  static constexpr const char* names[] = {"aten::lt", "aten::le", "aten::eq",
-                                          "aten::ne", "aten::gt", "aten::ge"};
   if (!is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
-  return call_named(names[op], {a, b});
+  switch (op) {
+    case Py_LT:
+      return call_named<"aten::lt">({a, b});
+    case Py_LE:
+      return call_named<"aten::le">({a, b});
+    case Py_EQ:
+      return call_named<"aten::eq">({a, b});
+    case Py_NE:
+      return call_named<"aten::ne">({a, b});
+    case Py_GT:
+      return call_named<"aten::gt">({a, b});
+    default:
+      return call_named<"aten::ge">({a, b});
+  }
 }
 
 // ---- numbers out ----
@@ -210,7 +235,7 @@ PyObject* iterate(PyObject* self) {
     PyErr_SetString(PyExc_TypeError, "iteration over a 0-d tensor");
     return nullptr;
   }
-  nb::object parts = nb::steal(call_named("aten::unbind", {self}));
+  nb::object parts = nb::steal(call_named<"aten::unbind">({self}));
   return parts.is_valid() ? PyObject_GetIter(parts.ptr()) : nullptr;
 }
 
@@ -225,14 +250,14 @@ PyObject* boolean(bool b) { return Py_NewRef(b ? Py_True : Py_False); }
 
 template <Name name>
 PyObject* op_getter(PyObject* self, void*) {
-  return call_named(name.text, {self});
+  return call_named<name>({self});
 }
 
 PyObject* transposed(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     nb::list dims;
     for (int64_t d = tensor_of(self).dim(); d-- > 0;) dims.append(d);
-    return call_named("aten::permute", {self, dims.ptr()});
+    return call_named<"aten::permute">({self, dims.ptr()});
   });
 }
 PyObject* matrix_transposed(PyObject* self, void*) {
@@ -240,7 +265,8 @@ PyObject* matrix_transposed(PyObject* self, void*) {
     if (tensor_of(self).dim() < 2)
       failf("tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
             tensor_of(self).dim());
-    return call_named("aten::transpose", {self, nb::int_(-2).ptr(), nb::int_(-1).ptr()});
+    nb::int_ second(-2), last(-1);
+    return call_named<"aten::transpose">({self, second.ptr(), last.ptr()});
   });
 }
 
@@ -416,6 +442,24 @@ PyObject* method_requires_grad(PyObject* self, PyObject* args, PyObject* kwargs)
   });
 }
 
+// to(dtype, ...) is an operator; the many other forms are taken apart in Python.
+PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    Py_ssize_t given = nargs + (names ? PyTuple_Size(names) : 0);
+    SmallVector<PyObject*, 8> all;
+    all.push_back(self);
+    for (Py_ssize_t i = 0; i < given; ++i) all.push_back(args[i]);
+    if (nargs && Py_TYPE(args[0]) == types.dtype) {
+      static const Overload& overload = overload_of(get_op("aten::to.dtype"));
+      Room room;
+      if (bind(overload, all.data(), static_cast<size_t>(nargs) + 1, names, false, room, nullptr))
+        return run(overload, room);
+    }
+    static PyObject* other = PyUnicode_InternFromString("_to");
+    return PyObject_VectorcallMethod(other, all.data(), static_cast<size_t>(nargs) + 1, names);
+  });
+}
+
 template <class F>
 PyCFunction with_keywords(F f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
@@ -426,6 +470,7 @@ PyMethodDef methods[] = {
     {"stride", with_keywords(method_stride), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"is_contiguous", with_keywords(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"requires_grad_", with_keywords(method_requires_grad), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"to", with_keywords(method_to), METH_FASTCALL | METH_KEYWORDS, nullptr},
     {"item", item, METH_NOARGS, nullptr},
     {"dim", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS,
      nullptr},
@@ -467,20 +512,26 @@ void* slot(F f) {
 
 }  // namespace
 
-PyObject* wrap(const Tensor& t) {
+PyObject* wrap(const Tensor& t) { return wrap(Tensor(t)); }
+PyObject* wrap(Tensor&& t) {
   if (!t.defined()) Py_RETURN_NONE;
   if (t->python) return Py_NewRef(static_cast<PyObject*>(t->python));
-  return new_object(t->is_parameter ? types.parameter : types.tensor, t);
+  PyTypeObject* type = t->is_parameter ? types.parameter : types.tensor;
+  return new_object(type, std::move(t));
 }
 
 nb::object size_object(const Tensor& t) {
-  PyObject* tuple = PyTuple_New(t.dim());
-  for (int64_t d = 0; d < t.dim(); ++d) PyTuple_SetItem(tuple, d, object_from(t.size(d)).release().ptr());
-  nb::object items = nb::steal(tuple);
-  if (!types.size) return items;
-  PyObject* size = PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(types.size), tuple, nullptr);
-  if (!size) throw nb::python_error();
-  return nb::steal(size);
+  // A Size is a tuple with methods: made and filled like one.
+  static const auto alloc =
+      types.size ? reinterpret_cast<allocfunc>(PyType_GetSlot(types.size, Py_tp_alloc)) : nullptr;
+  nb::object size = nb::steal(alloc ? alloc(types.size, t.dim()) : PyTuple_New(t.dim()));
+  if (!size.is_valid()) throw nb::python_error();
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    SymInt s = t.size(d);
+    PyTuple_SetItem(size.ptr(), d,
+                    s.is_int() ? PyLong_FromLongLong(s.as_int()) : object_from(s).release().ptr());
+  }
+  return size;
 }
 
 void bind_tensor(nb::module_& m) {

@@ -48,10 +48,10 @@ def _convert(self, target_dtype=None, target_device=None, non_blocking=False, co
 
 
 def _cast(name):
-    target = getattr(_tern, name)
+    target, to = getattr(_tern, name), _tern._overload("aten::to.dtype")
 
     def method(self, memory_format=None):
-        return _convert(self, target, memory_format=memory_format)
+        return to(self, target, memory_format=memory_format)
 
     method.__name__ = name
     return method
@@ -230,7 +230,7 @@ def _make_subclass(cls, data, require_grad=False):
 _METHODS = {
     "__repr__": tensor_repr,
     "__str__": tensor_repr,
-    "to": _to,
+    "_to": _to,
     "cpu": lambda self, memory_format=None: _to(self, "cpu"),
     "type": _type,
     "type_as": lambda self, other: _convert(self, other.dtype),

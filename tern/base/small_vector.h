@@ -70,6 +70,10 @@ class SmallVector {
     for (size_t i = size_; i < n; ++i) data_[i] = value;
     size_ = n;
   }
+  void resize_for_overwrite(size_t n) {  // the caller writes every new one
+    reserve(n);
+    size_ = n;
+  }
   void push_back(T value) {
     reserve(size_ + 1);
     data_[size_++] = value;
@@ -87,7 +91,11 @@ class SmallVector {
   }
   void assign(const T* from, size_t n) {
     reserve(n);
-    if (n) std::memmove(static_cast<void*>(data_), from, n * sizeof(T));
+    // Sizes and strides are a handful: a plain loop is done before a call of memmove has begun.
+    for (size_t i = 0; i < n; ++i) {
+      data_[i] = from[i];
+      __asm__("");  // keeps the loop from being turned into that call
+    }
     size_ = n;
   }
   friend bool operator==(const SmallVector& a, const SmallVector& b) {
@@ -105,7 +113,14 @@ class SmallVector {
     if (o.data_ == o.place()) {
       data_ = place();
       capacity_ = N;
-      std::memcpy(static_cast<void*>(data_), o.data_, o.size_ * sizeof(T));
+      if constexpr (sizeof(T) <= 8 && N <= 8) {
+        for (size_t i = 0; i < o.size_; ++i) {
+          data_[i] = o.data_[i];
+          __asm__("");
+        }
+      } else {
+        std::memcpy(static_cast<void*>(data_), o.data_, o.size_ * sizeof(T));
+      }
     } else {
       data_ = o.data_;
       capacity_ = o.capacity_;

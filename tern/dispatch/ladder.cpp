@@ -10,6 +10,9 @@
 namespace tern {
 namespace {
 
+constexpr uint8_t all_rungs = 31;
+constexpr uint8_t names_device = 128;  // beside the rungs: an argument says where the result goes
+
 // Every rung that one of the tensors asks for.
 inline uint8_t rungs_of(const Op& op, const Arg* args) {
   uint8_t bits = 0;
@@ -19,19 +22,23 @@ inline uint8_t rungs_of(const Op& op, const Arg* args) {
     } else if (a->kind == ArgKind::tensors) {
       for (const Tensor& t : a->tensors())
         if (t.defined()) bits |= t->rungs | t->storage->rungs;
+    } else if (a->kind == ArgKind::device) {
+      bits |= names_device;
     }
   }
   return bits;
 }
 
+void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked);
 void climb(const Op& op, const Arg* args, Value* results, uint8_t bits);
 
 }  // namespace
 
 void call(const Op& op, const Arg* args, Value* results) {
   const ThreadState& state = thread_state;
-  uint8_t bits = (rungs_of(op, args) | state.active) & ~state.excluded;
-  if (bits == 0 && !op.is(op_composite)) return run_kernel(op, args, results);
+  uint8_t asked = rungs_of(op, args) | state.active;
+  uint8_t bits = asked & ~state.excluded & all_rungs;
+  if (bits == 0 && !op.is(op_composite)) return run_asked(op, args, results, asked);
   climb(op, args, results, bits);
 }
 
@@ -160,8 +167,11 @@ bool overlaps_itself(const Tensor& t) {
 void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   const Tensor& self = args[0].tensor();
-  std::string name = op.schema().name.str();
-  if (!self.defined()) failf("{}: the tensor is undefined", name);
+  if (!self.defined()) failf("{}: the tensor is undefined", op.schema().name.str());
+  if (!fake && base.is(op_pointwise) && pointwise_fast(base, args, &self, results)) {
+    ++self.storage()->version;
+    return;
+  }
   if (overlaps_itself(self)) fail_overlap();
   Shapes shapes;
   rule(base, args, shapes);
@@ -241,8 +251,18 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
 }  // namespace
 
 void run_kernel(const Op& op, const Arg* args, Value* results) {
-  if (op.is(op_pointwise) && !op.functional && pointwise_fast(op, args, results)) return;
-  bool fake = any_fake(op, args);
+  run_asked(op, args, results, rungs_of(op, args) | thread_state.active);
+}
+
+namespace {
+
+// `asked` is what rungs_of found: without a fake tensor and a device among the arguments nothing is left to
+// look for.
+void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
+  bool fake = (asked & rung_fake) && any_fake(op, args);
+  if (op.is(op_pointwise) && !op.functional && !(asked & rung_fake) &&
+      pointwise_fast(op, args, nullptr, results))
+    return;
   if (op.functional)
     return op.is(op_inplace) ? run_inplace(op, args, results, fake) : run_out(op, args, results, fake);
   if (fake && op.is(op_inplace) &&
@@ -259,7 +279,7 @@ void run_kernel(const Op& op, const Arg* args, Value* results) {
   }
   Shapes shapes;
   rule(op, args, shapes);
-  Device device = device_of(op, args);
+  Device device = asked & (rung_fake | names_device) ? device_of(op, args) : kCPU;
   if (device.type == DeviceType::meta) fake = true;
   if (op.is(op_pointwise)) {
     Tensor result = allocate(shapes[0], device, fake);
@@ -267,12 +287,14 @@ void run_kernel(const Op& op, const Arg* args, Value* results) {
     results[0] = Value(std::move(result));
     return;
   }
-  std::vector<Tensor> out;
+  Few<Tensor, 3> out;
   out.reserve(shapes.size());
   for (const Shape& s : shapes) out.push_back(allocate(s, device, fake));
   if (!fake) op.kernel(op, args, Out(out.data(), out.size()));
   for (size_t i = 0; i < out.size(); ++i) results[i] = Value(std::move(out[i]));
 }
+
+}  // namespace
 
 Shapes shapes_of(const Op& op, const Arg* args) {
   Shapes shapes;

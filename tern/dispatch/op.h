@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 
+#include "tern/base/few.h"
 #include "tern/base/function.h"
 #include "tern/dispatch/schema.h"
 #include "tern/tensor/arg.h"
@@ -20,7 +21,7 @@ struct Shape {
   Shape(Span<const SymInt> s, DType d) : sizes(s), dtype(d) {}
   Shape(Dims s, DType d, Dims st) : sizes(std::move(s)), dtype(d), strides(std::move(st)) {}
 };
-using Shapes = std::vector<Shape>;
+using Shapes = Few<Shape, 3>;
 
 // The outputs a kernel writes into.
 using Out = Span<const Tensor>;

@@ -4,12 +4,14 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/base/parallel.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern {
 namespace {
 
 constexpr int max_inputs = 8;
+constexpr size_t plain_dims = 6;
 
 // PyTorch's three ranks of operands, each with the type its members agree on.
 struct Promotion {
@@ -222,40 +224,166 @@ Shape pointwise_shape(const Op& op, const Arg* args) {
   return s;
 }
 
-bool pointwise_fast(const Op& op, const Arg* args, Value* results) {
-  if (op.flags & (op_condition | op_real | op_scalars)) return false;
-  const void* in[max_inputs];
-  const TensorBody* first = nullptr;
+namespace {
+
+// Operands of one type whose sizes are plain numbers: what nearly every call has.
+struct Plain {
+  const Tensor* tensors[max_inputs];
+  DType types[max_inputs];  // each is read as this
   int n = 0;
+  int ndim = 0;
+  int64_t sizes[plain_dims];  // the common size
+  int64_t count = 1;
+  DType type = DType::undefined;  // the loop's
+  bool row_major = true;          // every operand is
+  bool direct = true;             // no operand is repeated, but for those of one element
+
+  bool gather(const Op& op, const Arg* args);
+
+ private:
+  bool choose_type(const Op& op, const Arg* args);
+  bool broadcast();
+};
+
+bool Plain::gather(const Op& op, const Arg* args) {
   for (int i = 0; i < op.arity; ++i) {
     if (args[i].kind != ArgKind::tensor) continue;
     const TensorBody* b = args[i].tensor_ptr->body();
-    if (!b || n == max_inputs) return false;
-    if (!b->contiguous || b->rungs & rung_fake || b->wrapped_number) return false;
-    if (!first) {
-      first = b;
-    } else {
-      if (b->dtype != first->dtype || b->sizes.size() != first->sizes.size()) return false;
-      for (size_t d = 0; d < b->sizes.size(); ++d)
-        if (b->sizes[d].bits() != first->sizes[d].bits()) return false;
-    }
-    in[n++] = static_cast<char*>(b->storage->data) + b->offset.as_int() * element_size(b->dtype);
+    if (!b || n == max_inputs || b->sizes.size() > plain_dims) return false;
+    ndim = std::max(ndim, static_cast<int>(b->sizes.size()));
+    row_major &= b->contiguous;
+    tensors[n++] = args[i].tensor_ptr;
   }
-  if (!first || (thread_state.active & ~thread_state.excluded & rung_fake)) return false;
-  DType d = first->dtype;
-  if (d != kFloat && (compute_dtype(d) != d || (op.is(op_float) && is_integral(d, true)))) return false;
-  kernels::Loop loop = loop_of(op, d);
+  return n > 0 && choose_type(op, args) && broadcast();
+}
+
+// Promotion where it is seen at a glance: tensors of one type, and numbers that do not change it.
+bool Plain::choose_type(const Op& op, const Arg* args) {
+  const int first = op.is(op_condition) ? 1 : 0;
+  if (first && (*tensors[0])->dtype != kBool) return false;
+  DType zero_dim = DType::undefined;
+  for (int k = first; k < n; ++k) {
+    const TensorBody& b = *tensors[k]->body();
+    if (b.wrapped_number) continue;
+    DType& chosen = b.sizes.size() ? type : zero_dim;
+    if (chosen == DType::undefined)
+      chosen = b.dtype;
+    else if (chosen != b.dtype)
+      return false;
+  }
+  if (type == DType::undefined) type = zero_dim;
+  if (type == DType::undefined) return false;
+  if (type != kFloat && (compute_dtype(type) != type || (op.is(op_float) && is_integral(type, true)) ||
+                         (op.is(op_real) && is_complex(type))))
+    return false;
+  const int category = Promotion::category(type);
+  for (int k = 0; k < n; ++k) {
+    const TensorBody& b = *tensors[k]->body();
+    types[k] = k < first ? kBool : type;
+    if (b.dtype != types[k] && Promotion::category(b.dtype) > category) return false;
+  }
+  if (op.is(op_scalars))
+    for (int i = 0; i < op.arity; ++i)
+      if (args[i].is_number() && Promotion::category(args[i].scalar().dtype()) > category) return false;
+  return true;
+}
+
+bool Plain::broadcast() {
+  for (int d = 0; d < ndim; ++d) {
+    int64_t size = 1;
+    for (int k = 0; k < n; ++k) {
+      const Dims& own = (*tensors[k])->sizes;
+      const int at = d - (ndim - static_cast<int>(own.size()));
+      if (at < 0) continue;
+      const int64_t s = own[static_cast<size_t>(at)].bits();
+      if (s == size || s == 1) continue;
+      if (size != 1) return false;  // the general way says what is wrong
+      size = s;
+    }
+    sizes[d] = size;
+    count *= size;
+  }
+  for (int k = 0; k < n; ++k) {
+    const int64_t own = (*tensors[k])->numel.as_int();
+    direct &= own == count ? (*tensors[k])->dtype == types[k] : own == 1;
+  }
+  direct &= row_major;
+  return true;
+}
+
+// A short run of row-major operands: straight to the loop, numbers spread out beforehand.
+void run_direct(kernels::Loop loop, const Plain& p, char* out, DType out_type,
+                const kernels::Params& params) {
+  alignas(64) char spread[max_inputs][4096];
+  const void* in[max_inputs];
+  int64_t step = p.count, widest = 1;
+  bool repeated[max_inputs];
+  for (int k = 0; k < p.n; ++k) {
+    repeated[k] = (*p.tensors[k])->numel.as_int() != p.count || (*p.tensors[k])->dtype != p.types[k];
+    widest = std::max(widest, element_size(p.types[k]));
+    if (repeated[k]) step = std::min(step, static_cast<int64_t>(sizeof spread[k]) / widest);
+  }
+  for (int k = 0; k < p.n; ++k) {
+    in[k] = p.tensors[k]->data();
+    if (!repeated[k]) continue;
+    kernels::find_cast((*p.tensors[k])->dtype, p.types[k])(in[k], 0, spread[k], 1, step);
+    in[k] = spread[k];
+  }
+  for (int64_t at = 0; at < p.count; at += step) {
+    void* to = out + at * element_size(out_type);
+    loop(in, &to, std::min(step, p.count - at), &params);
+    for (int k = 0; k < p.n; ++k)
+      if (!repeated[k]) in[k] = static_cast<const char*>(in[k]) + step * element_size(p.types[k]);
+  }
+}
+
+}  // namespace
+
+bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* results) {
+  Plain p;
+  if (!p.gather(op, args)) return false;
+  kernels::Loop loop = loop_of(op, p.type);
   if (!loop) return false;
-  int64_t count = first->numel.as_int();
-  if (count > 16384) return false;  // worth several threads
-  Tensor out = make_tensor(first->sizes, op.is(op_bool) ? kBool : d);
-  if (count) {
-    void* to = out.storage()->data;
+  const DType out_type = output_type(op, p.type);
+  const auto sizes =
+      Span<const SymInt>(reinterpret_cast<const SymInt*>(p.sizes), static_cast<size_t>(p.ndim));
+  Tensor made;
+  if (into) {
+    const TensorBody& b = *into->body();
+    if (!b.contiguous || b.dtype != out_type || b.sizes.size() != sizes.size()) return false;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (b.sizes[d].bits() != sizes[d].bits()) return false;
+  } else if (p.row_major) {
+    made = make_tensor(sizes, out_type);
+  } else {
+    Dims wanted(sizes);
+    made = make_tensor(sizes,
+                       dense_strides(wanted, Span<const Tensor* const>(p.tensors, static_cast<size_t>(p.n))),
+                       out_type);
+  }
+  const Tensor& out = into ? *into : made;
+  if (p.count) {
     kernels::Params params;
     if (op.params) op.params(args, &params);
-    loop(in, &to, count, &params);
+    if (p.direct && p.count <= 16384) {  // more is worth several threads
+      run_direct(loop, p, static_cast<char*>(out.data()), out_type, params);
+    } else {
+      kernels::Operand inputs[max_inputs];
+      int64_t strides[max_inputs][plain_dims];
+      for (int k = 0; k < p.n; ++k) {
+        const TensorBody& b = *p.tensors[k]->body();
+        const int lead = p.ndim - static_cast<int>(b.sizes.size());
+        for (int d = 0; d < p.ndim; ++d) {
+          const auto at = static_cast<size_t>(d - lead);
+          strides[k][d] = d < lead || (b.sizes[at].bits() == 1 && p.sizes[d] != 1) ? 0 : b.strides[at].bits();
+        }
+        inputs[k] = {p.tensors[k]->data(), b.dtype, strides[k]};
+      }
+      kernels::Operand output{out.data(), out_type, out.int_strides()};
+      kernels::run_pointwise(loop, p.types, out_type, p.ndim, p.sizes, &output, 1, inputs, p.n, &params);
+    }
   }
-  results[0] = Value(std::move(out));
+  results[0] = into ? Value(*into) : Value(std::move(made));
   return true;
 }
 
@@ -346,7 +474,18 @@ void copy_elements(const Tensor& from, const Tensor& to) {
   }
   if (from.dtype() == to.dtype() && from.is_contiguous() && to.is_contiguous() &&
       from.int_numel() == to.int_numel()) {
-    std::memmove(to.data(), from.data(), to.int_numel() * to.element_size());
+    const int64_t bytes = to.int_numel() * to.element_size();
+    auto* target = static_cast<char*>(to.data());
+    const auto* source = static_cast<const char*>(from.data());
+    if (bytes < 1 << 18 || (target < source + bytes && source < target + bytes)) {
+      std::memmove(target, source, static_cast<size_t>(bytes));
+      return;
+    }
+    constexpr int64_t page = 4096;
+    parallel_for(0, (bytes + page - 1) / page, 64, [&](int64_t begin, int64_t end) {
+      begin *= page, end = std::min(end * page, bytes);
+      std::memcpy(target + begin, source + begin, static_cast<size_t>(end - begin));
+    });
     return;
   }
   kernels::copy_strided(ndim, to.int_sizes(), {to.data(), to.dtype(), to.int_strides()},

@@ -50,7 +50,8 @@ HWY_ATTR void cast(const void* from, int64_t from_stride, void* to, int64_t to_s
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) d[i] = convert<To>(s[i]);
   } else if (to_stride == 1 && from_stride == 0) {
-    std::fill_n(d, n, convert<To>(*s));
+    const To value = convert<To>(*s);
+    for (int64_t i = 0; i < n; ++i) d[i] = value;
   } else {
     for (int64_t i = 0; i < n; ++i) d[i * to_stride] = convert<To>(s[i * from_stride]);
   }
@@ -139,7 +140,8 @@ HWY_ATTR void same_bits(const void* from, int64_t from_stride, void* to, int64_t
   if (from_stride == 1 && to_stride == 1) {
     std::copy_n(s, n, d);
   } else if (from_stride == 0 && to_stride == 1) {
-    std::fill_n(d, n, *s);
+    const T value = *s;
+    for (int64_t i = 0; i < n; ++i) d[i] = value;
   } else {
     for (int64_t i = 0; i < n; ++i) d[i * to_stride] = s[i * from_stride];
   }

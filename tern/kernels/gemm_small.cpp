@@ -44,7 +44,7 @@ HWY_ATTR void small_product(bool trans_a, bool trans_b, int64_t M, int64_t N, in
       }
       continue;
     }
-    constexpr int64_t kWidth = 256;
+    constexpr int64_t kWidth = 8192;  // long runs of each row: less of it is lost to page changes
     for (int64_t start = 0; start < N; start += kWidth) {
       float sum[kWidth];
       const int64_t n = std::min(kWidth, N - start);

@@ -53,6 +53,7 @@ Rows compare_rows();     // loops_compare.cpp
 Rows bits_rows();        // loops_bits.cpp
 Rows float_rows();       // loops_float.cpp
 Rows math_rows();        // loops_math.cpp
+Rows pairs_rows();       // loops_pairs.cpp
 Rows scalar_rows();      // loops_scalar.cpp
 Rows special_rows();     // loops_special.cpp
 

@@ -195,7 +195,31 @@ constexpr Row with_alpha(std::string_view name) {
   return r;
 }
 
+template <class T>
+HWY_ATTR void fill(const void* const*, void* const* out, int64_t n, const void* params) {
+  const T value = params ? argument<T>(*static_cast<const Params*>(params), 0) : T(1);
+  T* r = static_cast<T*>(out[0]);
+  for (int64_t i = 0; i < n; ++i) r[i] = value;
+}
+
+// One element, again and again. Of the same vectors as the loops that read it: narrower stores would make
+// their loads wait.
+template <class T>
+HWY_ATTR void spread(const void* const* in, void* const* out, int64_t n, const void*) {
+  const T value = *static_cast<const T*>(in[0]);
+  T* r = static_cast<T*>(out[0]);
+  for (int64_t i = 0; i < n; ++i) r[i] = value;
+}
+
 constexpr Row kRows[] = {
+    {"spread",
+     {spread<bool>, spread<uint8_t>, spread<int8_t>, spread<int16_t>, spread<int32_t>, spread<int64_t>,
+      spread<uint16_t>, spread<uint32_t>, spread<uint64_t>, spread<float>, spread<double>,
+      spread<std::complex<float>>, spread<std::complex<double>>}},
+    {"fill",
+     {fill<bool>, fill<uint8_t>, fill<int8_t>, fill<int16_t>, fill<int32_t>, fill<int64_t>, fill<uint16_t>,
+      fill<uint32_t>, fill<uint64_t>, fill<float>, fill<double>, fill<std::complex<float>>,
+      fill<std::complex<double>>}},
     with_alpha<Add, AddAlpha>("add"),
     with_alpha<Sub, SubAlpha>("sub"),
     ring<Rsub, 2>("rsub"),

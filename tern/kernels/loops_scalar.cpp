@@ -657,13 +657,6 @@ struct NanToNum {
   }
 };
 
-template <class T>
-void fill_loop(const void* const*, void* const* out, int64_t n, const void* params) {
-  const T value = params ? argument<T>(*static_cast<const Params*>(params), 0) : T(1);
-  T* r = static_cast<T*>(out[0]);
-  for (int64_t i = 0; i < n; ++i) r[i] = value;
-}
-
 constexpr Row pow_scalar_row() {
   Row r = unary<PowScalar>("pow_scalar");
   r.loops[compute_index(kFloat)] = pow_scalar<float>;
@@ -672,10 +665,6 @@ constexpr Row pow_scalar_row() {
 }
 
 constexpr Row kRows[] = {
-    {"fill",
-     {fill_loop<bool>, fill_loop<uint8_t>, fill_loop<int8_t>, fill_loop<int16_t>, fill_loop<int32_t>,
-      fill_loop<int64_t>, fill_loop<uint16_t>, fill_loop<uint32_t>, fill_loop<uint64_t>, fill_loop<float>,
-      fill_loop<double>, fill_loop<std::complex<float>>, fill_loop<std::complex<double>>}},
     unary<Exp>("exp"),
     unary<Exp2>("exp2"),
     unary<Expm1>("expm1"),

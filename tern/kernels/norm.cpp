@@ -26,7 +26,7 @@ struct LineLoops {
   double (*squares)(const T*, double, int64_t);
   double (*dot)(const T*, const T*, int64_t);
   void (*affine)(T*, const T*, T, T, int64_t);
-  void (*centre)(T*, const T*, T, T, int64_t);
+  void (*centre)(T*, const T*, T, T, const T*, const T*, int64_t);
   void (*combine)(T*, const T*, T, const T*, T, T, int64_t);
   void (*weigh)(T*, const T*, const T*, const T*, int64_t);
   void (*collect)(double*, double*, const T*, const T*, double, double, int64_t);
@@ -52,12 +52,60 @@ HWY_ATTR inline double sum_of(int64_t n, F f) {
   return sum;
 }
 
+// The sum of f(0), f(1), ... of floats: a few vectors are added in float, which costs no more than rounding,
+// their totals in double. f gives a vector of floats from i on; `one` a single one.
+template <class F, class G>
+HWY_ATTR HWY_INLINE double sum_floats(int64_t n, F f, G one) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  double total = 0;
+  int64_t i = 0;
+  while (i + 4 * lanes <= n) {
+    auto a = hn::Zero(d), b = a, c = a, e = a;
+    for (const int64_t end = std::min(n, i + 32 * lanes); i + 4 * lanes <= end; i += 4 * lanes) {
+      a = hn::Add(a, f(i));
+      b = hn::Add(b, f(i + lanes));
+      c = hn::Add(c, f(i + 2 * lanes));
+      e = hn::Add(e, f(i + 3 * lanes));
+    }
+    float part[hn::MaxLanes(d)];
+    hn::StoreU(hn::Add(hn::Add(a, b), hn::Add(c, e)), d, part);
+    for (int64_t l = 0; l < lanes; ++l) total += part[l];
+  }
+  for (; i < n; ++i) total += one(i);
+  return total;
+}
+
 template <class T>
 HWY_ATTR double sum(const T* x, int64_t n) {
+  if constexpr (std::is_same_v<T, float>) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::ScalableTag<float> d;
+    return sum_floats(
+        n, [d, x](int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); },
+        [x](int64_t i) HWY_ATTR { return static_cast<double>(x[i]); });
+  }
   return sum_of(n, [x](int64_t i) HWY_ATTR { return static_cast<double>(x[i]); });
 }
 template <class T>
 HWY_ATTR double squares(const T* x, double mean, int64_t n) {
+  if constexpr (std::is_same_v<T, float>) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::ScalableTag<float> d;
+    const float m = static_cast<float>(mean);
+    const auto ms = hn::Set(d, m);
+    const double total = sum_floats(
+        n,
+        [d, x, ms](int64_t i) HWY_ATTR {
+          const auto v = hn::Sub(hn::LoadU(d, x + i), ms);
+          return hn::Mul(v, v);
+        },
+        [x, m](int64_t i) HWY_ATTR { return static_cast<double>(x[i] - m) * (x[i] - m); });
+    // Around the mean as a float can hold it; what that leaves out is known.
+    const double off = mean - m;
+    return std::max(0.0, total - static_cast<double>(n) * off * off);
+  }
   return sum_of(n, [x, mean](int64_t i) HWY_ATTR {
     const double d = x[i] - mean;
     return d * d;
@@ -73,11 +121,21 @@ HWY_ATTR void affine(T* out, const T* x, T a, T b, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) out[i] = a * x[i] + b;
 }
-// out = (x - m) * s: exact where x is its own mean
+// out = (x - m) * s, times w and plus b if they are given: exact where x is its own mean
 template <class T>
-HWY_ATTR void centre(T* out, const T* x, T m, T s, int64_t n) {
+HWY_ATTR void centre(T* out, const T* x, T m, T s, const T* w, const T* b, int64_t n) {
+  if (w && b)
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - m) * s;
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - m) * s * w[i] + b[i];
+  else if (w)
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - m) * s * w[i];
+  else if (b)
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - m) * s + b[i];
+  else
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = (x[i] - m) * s;
 }
 // out = a * x + b * y + c
 template <class T>
@@ -214,8 +272,7 @@ void layer_norm(DType type, int64_t rows, int64_t n, const void* x, const void* 
         T* o = out.target(r * n, n, to);
         const double m = l.sum(a, n) / static_cast<double>(n);
         const double s = 1 / std::sqrt(l.squares(a, m, n) / static_cast<double>(n) + eps);
-        l.centre(o, a, static_cast<T>(m), static_cast<T>(s), n);
-        if (w || b) l.weigh(o, o, w, b, n);
+        l.centre(o, a, static_cast<T>(m), static_cast<T>(s), w, b, n);
         out.put(r * n, n, o);
         if (mean) static_cast<T*>(mean)[r] = static_cast<T>(m);
         if (rstd) static_cast<T*>(rstd)[r] = static_cast<T>(s);

@@ -56,8 +56,17 @@ struct Lane {  // one operand in iteration order, innermost dim first
   DType dtype, compute;
   int64_t width, compute_width;
   Cast cast;        // to the compute type for inputs, from it for outputs; null when the types agree
+  Loop spread;      // for an input that stands still along a row, of the compute type
   bool contiguous;  // over the whole iteration space, in its order
   int64_t strides[kMaxDims];
+
+  // n elements of an input from p on, in a buffer.
+  void bring(const char* p, char* buffer, int64_t n) const {
+    if (!spread) return cast(p, strides[0], buffer, 1, n);
+    const void* in[] = {p};
+    void* out[] = {buffer};
+    spread(in, out, n, nullptr);
+  }
 };
 
 struct Plan {
@@ -72,13 +81,26 @@ struct Plan {
   void make(const DType* compute_in, DType compute_out, int dims, const int64_t* shape,
             const Operand* outputs, const Operand* inputs);
   void run(int64_t begin, int64_t end) const;
+  // Two dims, and rows that are neither very short nor too long for a buffer: whole rows.
+  bool is_plane() const;
+  void run_plane(int64_t begin, int64_t end) const;
+  // Where an input runs across the others (x + x.t()): in tiles, so that its cache lines are used whole.
+  bool runs_across() const;
+  int64_t tile_rows() const { return (sizes[1] + kTileRows - 1) / kTileRows * (n / (sizes[0] * sizes[1])); }
+  void run_tiles(int64_t begin, int64_t end) const;
 
  private:
+  static constexpr int64_t kTileRows = 16;
+  bool is_across(const Lane& l) const {
+    return l.dtype == l.compute && (l.width == 4 || l.width == 8) && l.strides[0] != 1 && l.strides[0] != 0 &&
+           l.strides[1] == 1;
+  }
   bool outer(int a, int b) const;
   void swap_dims(int a, int b);
   void coalesce();
   void run_rows(int64_t begin, int64_t end) const;
   void run_mixed(int64_t begin, int64_t end) const;
+  void transfer(int k, int64_t begin, int64_t count, char* buffer) const;
 };
 
 // Should dim a be outside of dim b? The first operand whose strides differ decides; outputs come first.
@@ -158,7 +180,11 @@ void Plan::make(const DType* compute_in, DType compute_out, int dims, const int6
       l.contiguous &= l.strides[d] == expected;
       expected *= sizes[d];
     }
-    if (l.strides[0] != 1 && !l.cast) l.cast = find_cast(l.dtype, l.dtype);
+    l.spread = nullptr;
+    if (l.strides[0] != 1 && !l.cast && (sizes[0] >= 16 || ndim == 1)) {
+      l.cast = find_cast(l.dtype, l.dtype);
+      if (l.strides[0] == 0 && k >= nout) l.spread = find_loop("spread", l.dtype);
+    }
   }
   block = kBlockBytes / widest;
 }
@@ -215,7 +241,7 @@ void Plan::run_rows(int64_t begin, int64_t end) const {
         if (l.strides[0] != 0) {
           l.cast(p, l.strides[0], buffers[k], 1, m);
         } else if (filled[k] != p || filled_count[k] < m) {
-          l.cast(p, 0, buffers[k], 1, m);
+          l.bring(p, buffers[k], m);
           filled[k] = p;
           filled_count[k] = m;
         }
@@ -230,41 +256,198 @@ void Plan::run_rows(int64_t begin, int64_t end) const {
   }
 }
 
+// The rows of one operand from linear position `begin` on: row(pointer, elements before it, elements).
+template <class Row>
+inline void each_row(const Plan& p, const Lane& l, int64_t begin, int64_t count, Row row) {
+  int64_t index[kMaxDims], offset = 0;
+  for (int d = 0; d < p.ndim; ++d) {
+    index[d] = begin ? begin % p.sizes[d] : 0;
+    begin = begin ? begin / p.sizes[d] : 0;
+    offset += index[d] * l.strides[d];
+  }
+  for (int64_t done = 0; done < count;) {
+    const int64_t run = std::min(p.sizes[0] - index[0], count - done);
+    row(l.data + offset * l.width, done, run);
+    done += run;
+    offset += run * l.strides[0];
+    index[0] += run;
+    for (int d = 0; index[d] == p.sizes[d] && d + 1 < p.ndim; ++d) {
+      index[d] = 0;
+      ++index[d + 1];
+      offset += l.strides[d + 1] - p.sizes[d] * l.strides[d];
+    }
+  }
+}
+
+// Between a strided operand and a buffer, bits as they are; rows are short.
+template <class T>
+inline void move_rows(const Plan& p, const Lane& l, int64_t begin, int64_t count, char* buffer, bool in) {
+  T* const packed = reinterpret_cast<T*>(buffer);
+  const int64_t stride = l.strides[0];
+  if (in)
+    each_row(p, l, begin, count, [&](char* at, int64_t done, int64_t run) {
+      const T* from = reinterpret_cast<const T*>(at);
+      for (int64_t i = 0; i < run; ++i) packed[done + i] = from[i * stride];
+    });
+  else
+    each_row(p, l, begin, count, [&](char* at, int64_t done, int64_t run) {
+      T* to = reinterpret_cast<T*>(at);
+      for (int64_t i = 0; i < run; ++i) to[i * stride] = packed[done + i];
+    });
+}
+
+void Plan::transfer(int k, int64_t begin, int64_t count, char* buffer) const {
+  const Lane& l = lanes[k];
+  const bool in = k >= nout;
+  if (l.dtype == l.compute) switch (l.width) {
+      case 4:
+        return move_rows<uint32_t>(*this, l, begin, count, buffer, in);
+      case 8:
+        return move_rows<uint64_t>(*this, l, begin, count, buffer, in);
+      case 1:
+        return move_rows<uint8_t>(*this, l, begin, count, buffer, in);
+      case 2:
+        return move_rows<uint16_t>(*this, l, begin, count, buffer, in);
+      default:
+        break;
+    }
+  const Cast cast = l.cast ? l.cast : find_cast(l.dtype, l.dtype);
+  each_row(*this, l, begin, count, [&](char* at, int64_t done, int64_t run) {
+    char* packed = buffer + done * l.compute_width;
+    in ? cast(at, l.strides[0], packed, 1, run) : cast(packed, 1, at, l.strides[0], run);
+  });
+}
+
 // Rows are short: a block holds many of them.
 void Plan::run_mixed(int64_t begin, int64_t end) const {
   alignas(64) char buffers[kMaxOperands][kBlockBytes];
   const void* in[kMaxOperands];
   void* out[kMaxOperands];
-  Cast casts[kMaxOperands];
-  for (int k = 0; k < noperands; ++k)
-    casts[k] = lanes[k].cast ? lanes[k].cast : find_cast(lanes[k].dtype, lanes[k].dtype);
-  Position at(*this, begin);
-  for (int64_t pos = begin; pos < end;) {
+  for (int64_t pos = begin; pos < end; pos += block) {
     const int64_t m = std::min(block, end - pos);
-    auto transfer = [&](Position& walk, int from, int to) {
-      for (int64_t done = 0; done < m;) {
-        const int64_t run = std::min(sizes[0] - walk.index[0], m - done);
-        for (int k = from; k < to; ++k) {
-          const Lane& l = lanes[k];
-          if (l.contiguous && l.dtype == l.compute) continue;
-          char* buffer = buffers[k] + done * l.compute_width;
-          char* p = l.data + walk.offset[k];
-          k < nout ? casts[k](buffer, 1, p, l.strides[0], run) : casts[k](p, l.strides[0], buffer, 1, run);
-        }
-        walk.advance(*this, run);
-        done += run;
-      }
-    };
     for (int k = 0; k < noperands; ++k) {
       const Lane& l = lanes[k];
-      char* p = l.contiguous && l.dtype == l.compute ? l.data + pos * l.width : buffers[k];
-      k < nout ? out[k] = p : const_cast<void*&>(in[k - nout] = p);
+      const bool direct = l.contiguous && l.dtype == l.compute;
+      char* p = direct ? l.data + pos * l.width : buffers[k];
+      if (k < nout) {
+        out[k] = p;
+      } else {
+        in[k - nout] = p;
+        if (!direct) transfer(k, pos, m, p);
+      }
     }
-    Position start = at;
-    transfer(at, nout, noperands);
     loop(in, out, m, params);
-    transfer(start, 0, nout);
-    pos += m;
+    for (int k = 0; k < nout; ++k)
+      if (out[k] == buffers[k]) transfer(k, pos, m, buffers[k]);
+  }
+}
+
+bool Plan::is_plane() const {
+  if (ndim != 2 || sizes[0] < 16) return false;
+  for (int k = 0; k < noperands; ++k)
+    if (lanes[k].cast && sizes[0] > block) return false;
+  return true;
+}
+
+void Plan::run_plane(int64_t begin, int64_t end) const {
+  alignas(64) char buffers[kMaxOperands][kBlockBytes];
+  const void* in[kMaxOperands];
+  void* out[kMaxOperands];
+  char* at[kMaxOperands];
+  int64_t step[kMaxOperands];
+  for (int k = 0; k < noperands; ++k) {
+    step[k] = lanes[k].strides[1] * lanes[k].width;
+    at[k] = lanes[k].data + begin * step[k];
+    if (lanes[k].cast) (k < nout ? out[k] : const_cast<void*&>(in[k - nout])) = buffers[k];
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    for (int k = 0; k < nout; ++k)
+      if (!lanes[k].cast) out[k] = at[k];
+    for (int k = nout; k < noperands; ++k) {
+      const Lane& l = lanes[k];
+      if (!l.cast)
+        in[k - nout] = at[k];
+      else if (row == begin || step[k] != 0)  // a row that stays is brought once
+        l.bring(at[k], buffers[k], sizes[0]);
+    }
+    loop(in, out, sizes[0], params);
+    for (int k = 0; k < noperands; ++k) {
+      if (k < nout && lanes[k].cast) lanes[k].cast(buffers[k], 1, at[k], lanes[k].strides[0], sizes[0]);
+      at[k] += step[k];
+    }
+  }
+}
+
+bool Plan::runs_across() const {
+  if (ndim < 2 || sizes[0] < 64 || sizes[1] < kTileRows) return false;
+  bool any = false;
+  for (int k = 0; k < noperands; ++k) {
+    const Lane& l = lanes[k];
+    if (k >= nout && is_across(l))
+      any = true;
+    else if (l.dtype != l.compute || (l.strides[0] != 1 && (k < nout || l.strides[0] != 0)))
+      return false;
+  }
+  return any;
+}
+
+template <class T>
+inline void turn_tile(const char* from, int64_t stride, int64_t rows, int64_t columns, char* to) {
+  const T* x = reinterpret_cast<const T*>(from);
+  T* y = reinterpret_cast<T*>(to);
+  if (rows == 16) {
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t r = 0; r < 16; ++r) y[r * columns + c] = x[c * stride + r];
+    return;
+  }
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r) y[r * columns + c] = x[c * stride + r];
+}
+
+void Plan::run_tiles(int64_t begin, int64_t end) const {
+  alignas(64) char buffers[kMaxOperands][kBlockBytes];
+  const void* in[kMaxOperands];
+  void* out[kMaxOperands];
+  int64_t widest = 1;
+  for (int k = 0; k < noperands; ++k) widest = std::max(widest, lanes[k].width);
+  const int64_t per_plane = (sizes[1] + kTileRows - 1) / kTileRows, step = kBlockBytes / kTileRows / widest;
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const int64_t row = tile % per_plane * kTileRows, rows = std::min(kTileRows, sizes[1] - row);
+    int64_t base[kMaxOperands];
+    for (int k = 0; k < noperands; ++k) {
+      base[k] = row * lanes[k].strides[1];
+      int64_t rest = tile / per_plane;
+      for (int d = 2; d < ndim; ++d) base[k] += rest % sizes[d] * lanes[k].strides[d], rest /= sizes[d];
+    }
+    for (int64_t column = 0; column < sizes[0]; column += step) {
+      const int64_t columns = std::min(step, sizes[0] - column);
+      for (int k = nout; k < noperands; ++k) {
+        const Lane& l = lanes[k];
+        if (!is_across(l)) continue;
+        const char* p = l.data + (base[k] + column * l.strides[0]) * l.width;
+        if (l.width == 4)
+          turn_tile<uint32_t>(p, l.strides[0], rows, columns, buffers[k]);
+        else
+          turn_tile<uint64_t>(p, l.strides[0], rows, columns, buffers[k]);
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int k = 0; k < noperands; ++k) {
+          const Lane& l = lanes[k];
+          char* p = l.data + (base[k] + r * l.strides[1] + column * l.strides[0]) * l.width;
+          if (k < nout) {
+            out[k] = p;
+          } else if (is_across(l)) {
+            in[k - nout] = buffers[k] + r * columns * l.width;
+          } else if (l.strides[0] == 0) {
+            l.bring(p, buffers[k], columns);
+            in[k - nout] = buffers[k];
+          } else {
+            in[k - nout] = p;
+          }
+        }
+        loop(in, out, columns, params);
+      }
+    }
   }
 }
 
@@ -278,6 +461,12 @@ void Plan::run_mixed(int64_t begin, int64_t end) const {
   plan.noperands = nout + nin;
   plan.n = n;
   plan.make(compute_in, compute_out, ndim, sizes, outputs, inputs);
+  if (plan.runs_across())
+    return parallel_for(0, plan.tile_rows(), std::max<int64_t>(1, kGrain / (16 * plan.sizes[0])),
+                        [&plan](int64_t begin, int64_t end) { plan.run_tiles(begin, end); });
+  if (plan.is_plane())
+    return parallel_for(0, plan.sizes[1], std::max<int64_t>(1, kGrain / plan.sizes[0]),
+                        [&plan](int64_t begin, int64_t end) { plan.run_plane(begin, end); });
   parallel_for(0, n, kGrain, [&plan](int64_t begin, int64_t end) { plan.run(begin, end); });
 }
 
@@ -414,6 +603,16 @@ void copy_strided(int ndim, const int64_t* sizes, const Operand& out, const Oper
     o.dtype = i.dtype = t;
     return run_pointwise(find_loop("copy", t), t, t, ndim, sizes, &o, 1, &i, 1, nullptr);
   }
+  int64_t n = 1;
+  for (int d = 0; d < ndim; ++d) n *= sizes[d];
+  if (n && dense(ndim, sizes, out.strides) && dense(ndim, sizes, in.strides)) {
+    const Cast cast = find_cast(in.dtype, out.dtype);
+    const int64_t from = element_size(in.dtype), to = element_size(out.dtype);
+    return parallel_for(0, n, kGrain, [&](int64_t begin, int64_t end) {
+      cast(static_cast<const char*>(in.data) + begin * from, 1, static_cast<char*>(out.data) + begin * to, 1,
+           end - begin);
+    });
+  }
   if (compute_index(t) < 0) t = compute_dtype(t);
   run_pointwise(find_loop("copy", t), t, t, ndim, sizes, &out, 1, &in, 1, nullptr);
 }
@@ -431,7 +630,7 @@ Loop find_loop(std::string_view op_name, DType compute) {
     auto* map = new std::unordered_map<std::string_view, Entry>;
     // Earlier tables win: SIMD before scalar.
     for (Rows rows : {arithmetic_rows(), order_rows(), compare_rows(), bits_rows(), float_rows(), math_rows(),
-                      scalar_rows(), special_rows()})
+                      pairs_rows(), scalar_rows(), special_rows()})
       for (const Row& row : rows) {
         Entry& e = (*map)[row.name];
         for (int t = 0; t < kComputeTypes; ++t)

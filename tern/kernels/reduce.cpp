@@ -178,6 +178,34 @@ struct Sum : Base {
     return s.sum;
   }
 };
+// Multiplies whole blocks in double; gives how many elements that were.
+template <class T>
+HWY_ATTR inline int64_t multiply_blocks(double& product, const T* x, int64_t n) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<T, decltype(d)> from;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (n < 4 * lanes) return 0;
+  auto load = [=](int64_t at) HWY_ATTR {
+    if constexpr (std::same_as<T, float>)
+      return hn::PromoteTo(d, hn::LoadU(from, x + at));
+    else
+      return hn::LoadU(d, x + at);
+  };
+  auto a = load(0), b = load(lanes), c = load(2 * lanes), e = load(3 * lanes);
+  int64_t i = 4 * lanes;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a = hn::Mul(a, load(i));
+    b = hn::Mul(b, load(i + lanes));
+    c = hn::Mul(c, load(i + 2 * lanes));
+    e = hn::Mul(e, load(i + 3 * lanes));
+  }
+  double part[hn::MaxLanes(d)];
+  hn::StoreU(hn::Mul(hn::Mul(a, b), hn::Mul(c, e)), d, part);
+  for (int64_t l = 0; l < lanes; ++l) product *= part[l];
+  return i;
+}
+
 template <class Element>
 struct Prod : Base {
   using T = Element;
@@ -186,8 +214,8 @@ struct Prod : Base {
   };
   HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
     if constexpr (Float<T>) {
-      auto times = [](double a, double b) HWY_ATTR { return a * b; };
-      return fold_row(s.product, x, n, times, times, 1.0);
+      const int64_t done = multiply_blocks(s.product, x, n);
+      x += done, n -= done;
     }
     for (int64_t i = 0; i < n; ++i) multiply(s.product, Wide<T>(x[i]));
   }
@@ -268,11 +296,33 @@ struct ArgExtreme : Base {
     }
     return Max ? b > a : b < a;
   }
-  static void row(State& s, const T* x, int64_t n, int64_t at, int, double) {
+  HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t at, int, double) {
+    if constexpr (Float<T>) {  // the best first, by vectors, then where it stands
+      typename Extreme<T, Max>::State top;
+      Extreme<T, Max>::row(top, x, n, 0, 0, 0);
+      if (s.at >= 0 && !beats(top.best, s.best)) return;
+      const T best = top.best;
+      int64_t i = 0;
+      if (best != best)
+        while (x[i] == x[i]) ++i;
+      else
+        i = first_equal(x, n, best);
+      s = {best, at + i};
+    } else {
+      if (s.at < 0) s = {x[0], at};
+      for (int64_t i = 0; i < n; ++i)
+        if (beats(x[i], s.best)) s = {x[i], at + i};
+    }
+  }
+  HWY_ATTR static int64_t first_equal(const T* x, int64_t n, T value) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const hn::ScalableTag<T> d;
+    const auto wanted = hn::Set(d, value);
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     int64_t i = 0;
-    if (s.at < 0) s = {x[0], at};
-    for (; i < n; ++i)
-      if (beats(x[i], s.best)) s = {x[i], at + i};
+    while (i + lanes <= n && hn::AllFalse(d, hn::Eq(hn::LoadU(d, x + i), wanted))) i += lanes;
+    while (x[i] != value) ++i;
+    return i;
   }
   static void column(State* s, const T* x, int64_t n, int64_t at, int, double) {
     for (int64_t i = 0; i < n; ++i)
@@ -469,8 +519,18 @@ HWY_ATTR inline const T* bring(const ReducePlan& plan, int64_t offset, int64_t s
 template <class R>
 void store(const ReducePlan& plan, int64_t at, const typename R::State& state) {
   const auto value = R::result(state, plan);
-  const int64_t offset = plan.kept.out_offset(at) * plan.out_width;
-  plan.from_result(&value, 1, plan.out + offset, 1, 1);
+  const int64_t offset =
+      (plan.kept.n == 1 ? at * plan.kept.out[0] : plan.kept.out_offset(at)) * plan.out_width;
+  if constexpr (std::same_as<decltype(value), const double>) {
+    if (plan.out_type == kFloat)
+      *reinterpret_cast<float*>(plan.out + offset) = static_cast<float>(value);
+    else
+      plan.from_result(&value, 1, plan.out + offset, 1, 1);
+  } else if (plan.out_type == dtype_of<std::remove_cvref_t<decltype(value)>>) {
+    *reinterpret_cast<std::remove_cvref_t<decltype(value)>*>(plan.out + offset) = value;
+  } else {
+    plan.from_result(&value, 1, plan.out + offset, 1, 1);
+  }
   if constexpr (requires { state.mean; }) {
     if (plan.mean)
       find_cast(dtype_of<std::remove_const_t<decltype(state.mean)>>, plan.out_type)(&state.mean, 1,
@@ -526,6 +586,23 @@ void reduce_rows(const ReducePlan& plan) {
       store<R>(plan, o, total);
     }
     return;
+  }
+  // Rows as they lie in memory, at even distances: nothing has to be brought.
+  const bool plain = plan.in_type == dtype_of<typename R::T> && plan.kept.n <= 1 && n > 0 &&
+                     (plan.reduced.n == 0 || (plan.reduced.n == 1 && plan.reduced.in[0] == 1));
+  if (plain) {
+    const auto* in = reinterpret_cast<const typename R::T*>(plan.in);
+    const int64_t step = plan.kept.n ? plan.kept.in[0] : 0;
+    return parallel_for(0, outputs, std::max<int64_t>(1, kGrain / n), [&](int64_t from, int64_t to) {
+      for (int64_t o = from; o < to; ++o) {
+        typename R::State state;
+        for (int pass = 0; pass < R::passes; ++pass) {
+          if (pass) R::between(state, n, plan.p);
+          R::row(state, in + o * step, n, 0, pass, plan.p);
+        }
+        store<R>(plan, o, state);
+      }
+    });
   }
   parallel_for(0, outputs, std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)),
                [&](int64_t from, int64_t to) {
@@ -612,9 +689,7 @@ template <template <class, bool> class R, bool Max>
 void by_order(ReducePlan& plan) {
   if (is_complex(plan.in_type))
     fail(ErrorKind::not_supported, "complex numbers have no order: max and min are not defined");
-  if constexpr (std::same_as<R<float, true>, Extreme<float, true>>) {
-    if (compute_dtype(plan.in_type) == kFloat) return run_reduction<R<float, Max>>(plan);
-  }
+  if (compute_dtype(plan.in_type) == kFloat) return run_reduction<R<float, Max>>(plan);
   is_floating(plan.in_type) ? run_reduction<R<double, Max>>(plan) : run_reduction<R<int64_t, Max>>(plan);
 }
 
@@ -681,9 +756,10 @@ void reduce(Reduction op, const ReduceShape& shape, DType in_type, const void* i
   for (int d = 0; d < shape.ndim; ++d) order[d] = shape.ndim - 1 - d;
   // The order of summation is free, the order of indices is not.
   if (!by_index)
-    std::stable_sort(order, order + shape.ndim, [&](int a, int b) {
-      return std::abs(shape.in_strides[a]) < std::abs(shape.in_strides[b]);
-    });
+    for (int k = 1; k < shape.ndim; ++k)
+      for (int j = k;
+           j > 0 && std::abs(shape.in_strides[order[j]]) < std::abs(shape.in_strides[order[j - 1]]); --j)
+        std::swap(order[j], order[j - 1]);
   ReducePlan plan;
   for (int k = 0; k < shape.ndim; ++k) {
     const int d = order[k];

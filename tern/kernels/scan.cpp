@@ -50,6 +50,31 @@ void scan_line(Scan op, const T* x, T* y, int64_t n, int64_t* indices, int64_t i
   }
 }
 
+// Sums and products of floats over several lines side by side, so that no addition waits for the one before.
+template <bool Sum>
+void scan_floats(const float* x, const int64_t* from, int64_t in_stride, float* y, const int64_t* to,
+                 int64_t out_stride, int64_t n, int count) {
+  constexpr int side = 8;
+  auto step = [](double a, float b) { return Sum ? a + static_cast<double>(b) : a * static_cast<double>(b); };
+  if (count == side) {
+    double total[side];
+    for (double& t : total) t = Sum ? 0 : 1;
+    for (int64_t i = 0; i < n; ++i)
+      for (int k = 0; k < side; ++k) {
+        total[k] = step(total[k], x[from[k] + i * in_stride]);
+        y[to[k] + i * out_stride] = static_cast<float>(total[k]);
+      }
+    return;
+  }
+  for (int k = 0; k < count; ++k) {
+    double total = Sum ? 0 : 1;
+    for (int64_t i = 0; i < n; ++i) {
+      total = step(total, x[from[k] + i * in_stride]);
+      y[to[k] + i * out_stride] = static_cast<float>(total);
+    }
+  }
+}
+
 }  // namespace
 
 void scan(Scan op, int ndim, const int64_t* sizes, int dim, DType in_type, const void* in,
@@ -62,6 +87,27 @@ void scan(Scan op, int ndim, const int64_t* sizes, int dim, DType in_type, const
   for (int d = 0; d < ndim; ++d)
     if (d != dim) lines *= sizes[d];
   if (n == 0 || lines == 0) return;
+  if (in_type == kFloat && out_type == kFloat && (op == Scan::sum || op == Scan::prod)) {
+    const int64_t in_stride = ndim ? in_strides[dim] : 1, out_stride = ndim ? out_strides[dim] : 1;
+    return parallel_for(0, lines, std::max<int64_t>(8, 16384 / n), [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; line += 8) {
+        const int count = static_cast<int>(std::min<int64_t>(8, end - line));
+        int64_t from[8] = {}, to[8] = {};
+        for (int k = 0; k < count; ++k) {
+          int64_t rest = line + k;
+          for (int d = ndim - 1; d >= 0; --d) {
+            if (d == dim) continue;
+            from[k] += rest % sizes[d] * in_strides[d];
+            to[k] += rest % sizes[d] * out_strides[d];
+            rest /= sizes[d];
+          }
+        }
+        auto run = op == Scan::sum ? scan_floats<true> : scan_floats<false>;
+        run(static_cast<const float*>(in), from, in_stride, static_cast<float*>(out), to, out_stride, n,
+            count);
+      }
+    });
+  }
   const DType compute = is_complex(in_type) || is_complex(out_type)     ? kComplexDouble
                         : is_floating(in_type) || is_floating(out_type) ? kDouble
                                                                         : kLong;

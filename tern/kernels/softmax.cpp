@@ -19,8 +19,15 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
 // One line of floats; x and y may be the same.
-HWY_ATTR void softmax_line(bool log, const float* x, float* y, int64_t n) {
+HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
+  if (n <= lanes) {  // one vector, filled up with what adds nothing
+    const auto inside = hn::FirstN(df, static_cast<size_t>(n));
+    const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x), all(-kInf));
+    const Vf shifted = hn::Sub(v, hn::MaxOfLanes(df, v)), e = exp_any(shifted), sum = hn::SumOfLanes(df, e);
+    const Vf result = log ? hn::Sub(shifted, all(std::log(hn::GetLane(sum)))) : hn::Div(e, sum);
+    return hn::BlendedStore(result, inside, df, y);
+  }
   Vf top = all(-kInf);
   int64_t i = 0;
   float max = -kInf;
@@ -36,14 +43,20 @@ HWY_ATTR void softmax_line(bool log, const float* x, float* y, int64_t n) {
     total = hn::Add(total, e);
   }
   if (n >= lanes) sum = hn::GetLane(hn::SumOfLanes(df, total));
-  for (; i < n; ++i) {
-    const float e = std::exp(x[i] - max);
-    if (!log) y[i] = e;
-    sum += e;
+  if (i < n) {  // what is left, in a vector filled up with what adds nothing
+    const auto inside = hn::FirstN(df, static_cast<size_t>(n - i));
+    const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x + i), all(-kInf));
+    const Vf e = exp_any(hn::Sub(v, shift));
+    sum += hn::GetLane(hn::SumOfLanes(df, e));
+    if (!log) hn::BlendedStore(e, inside, df, y + i);
   }
   const float factor = log ? std::log(sum) : 1 / sum;
 #pragma GCC ivdep
   for (i = 0; i < n; ++i) y[i] = log ? x[i] - max - factor : y[i] * factor;
+}
+
+HWY_ATTR void softmax_lines(bool log, const float* x, float* y, int64_t lines, int64_t n) {
+  for (int64_t l = 0; l < lines; ++l) softmax_line(log, x + l * n, y + l * n, n);
 }
 
 HWY_ATTR void softmax_backward_line(bool log, const float* g, const float* y, float* out, int64_t n) {
@@ -73,12 +86,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tern::kernels {
-HWY_EXPORT(softmax_line);
+HWY_EXPORT(softmax_lines);
 HWY_EXPORT(softmax_backward_line);
 namespace {
 
 void forward_line(bool log, const float* x, float* y, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(softmax_line)(log, x, y, n);
+  HWY_DYNAMIC_DISPATCH(softmax_lines)(log, x, y, 1, n);
 }
 void forward_line(bool log, const double* x, double* y, int64_t n) {
   double max = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -111,9 +124,13 @@ void each_line(DType type, int64_t outer, int64_t n, int64_t inner, F f) {
   if (n == 0) return;
   parallel_for(0, outer * inner, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
     auto run = [&]<class T>(T) {
-      std::vector<T> a(static_cast<size_t>(n)), b(a), c(a);
+      constexpr int64_t few = 256;
+      T place[3 * few];
+      std::vector<T> room;  // of three lines, where they do not fit in place
+      if (n > few) room.resize(static_cast<size_t>(3 * n));
+      T* a = n > few ? room.data() : place;
       for (int64_t l = begin; l < end; ++l)
-        f(l / inner * n * inner + l % inner, a.data(), b.data(), c.data());
+        f(inner == 1 ? l * n : l / inner * n * inner + l % inner, a, a + n, a + 2 * n);
     };
     type == kDouble ? run(double{}) : run(float{});
   });
@@ -128,6 +145,11 @@ void put_line(DType type, void* data, int64_t at, int64_t stride, int64_t n, con
 
 void softmax(bool log, DType in_type, const void* x, DType out_type, void* y, int64_t outer, int64_t n,
              int64_t inner) {
+  if (in_type == kFloat && out_type == kFloat && inner == 1 && n > 0)
+    return parallel_for(0, outer, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(softmax_lines)
+      (log, static_cast<const float*>(x) + begin * n, static_cast<float*>(y) + begin * n, end - begin, n);
+    });
   const DType compute = in_type == kDouble || out_type == kDouble ? kDouble : in_type;
   each_line(compute, outer, n, inner, [&]<class T>(int64_t at, T* a, T* b, T*) {
     T* to = out_type == dtype_of<T> && inner == 1 ? static_cast<T*>(y) + at : b;

@@ -29,12 +29,12 @@ bool compare_ints(sym::Op op, int64_t a, int64_t b) {
   }
 }
 
-bool surely(sym::Op op, SymInt a, SymInt b) {
+}  // namespace
+
+bool sym::surely(Op op, SymInt a, SymInt b) {
   if (a.is_int() && b.is_int()) return compare_ints(op, a.as_int(), b.as_int());
   return env_of(a, b).decide(op, a, b) == true;
 }
-
-}  // namespace
 
 int64_t SymInt::guard_symbolic(Loc loc) const { return ShapeEnv::of(*this).guard_value(*this, loc); }
 std::optional<int64_t> SymInt::hint() const { return is_int() ? bits_ : ShapeEnv::of(*this).hint(*this); }
@@ -84,9 +84,6 @@ SymInt mod(SymInt a, SymInt b) {
 SymInt sym_min(SymInt a, SymInt b) { return sym::arithmetic(sym::Op::min, a, b); }
 SymInt sym_max(SymInt a, SymInt b) { return sym::arithmetic(sym::Op::max, a, b); }
 
-bool surely_eq(SymInt a, SymInt b) { return a.bits() == b.bits() || surely(sym::Op::eq, a, b); }
-bool surely_lt(SymInt a, SymInt b) { return surely(sym::Op::lt, a, b); }
-bool surely_le(SymInt a, SymInt b) { return surely(sym::Op::le, a, b); }
 bool guard_eq_or(SymInt a, SymInt b, bool otherwise, Loc loc) {
   if (a.is_int() && b.is_int()) return a.as_int() == b.as_int();
   return env_of(a, b).guard_eq_or(a, b, otherwise, loc);

@@ -107,9 +107,19 @@ inline bool operator>=(SymInt a, SymOperand b) {
 }
 
 // Questions that never write a guard: true only where it is certain for every allowed value.
-bool surely_eq(SymInt a, SymInt b);
-bool surely_lt(SymInt a, SymInt b);
-bool surely_le(SymInt a, SymInt b);
+namespace sym {
+bool surely(Op op, SymInt a, SymInt b);
+}
+inline bool surely_eq(SymInt a, SymInt b) {
+  if (a.bits() == b.bits()) return true;
+  return !(a.is_int() && b.is_int()) && sym::surely(sym::Op::eq, a, b);
+}
+inline bool surely_lt(SymInt a, SymInt b) {
+  return a.is_int() && b.is_int() ? a.as_int() < b.as_int() : sym::surely(sym::Op::lt, a, b);
+}
+inline bool surely_le(SymInt a, SymInt b) {
+  return a.is_int() && b.is_int() ? a.as_int() <= b.as_int() : sym::surely(sym::Op::le, a, b);
+}
 // a == b where the answer decides only speed or layout: from the hint for backed symbols with a guard; for
 // unbacked ones the given default, without a guard.
 bool guard_eq_or(SymInt a, SymInt b, bool otherwise, Loc loc = Loc::here());

@@ -21,6 +21,7 @@ struct StorageBody {
   Device device;
   uint8_t rungs = 0;                  // autograd: an in-place change gave history to a tensor that has views
   bool pooled = false;                // data came from the pool
+  uint32_t in_place = 0;              // a small storage: so many bytes stand behind this body, in its block
   std::shared_ptr<const void> owner;  // keeps borrowed data alive: a mapped file, a NumPy array
   AliasRecord* alias = nullptr;
   void (*free_alias)(AliasRecord*) = nullptr;
@@ -43,7 +44,9 @@ class Storage {
     return *this;
   }
   ~Storage() {
-    if (body_ && body_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(body_);
+    if (body_ && (body_->refs.load(std::memory_order_acquire) == 1 ||
+                  body_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1))
+      destroy(body_);
   }
 
   explicit operator bool() const { return body_; }

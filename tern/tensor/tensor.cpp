@@ -37,6 +37,20 @@ TensorBody* new_body() { return ::new (pool_allocate(sizeof(TensorBody))) Tensor
 
 // Fills in what follows from sizes, strides and offset.
 void finish(TensorBody& b) {
+  int64_t count = 1;
+  bool dense = true, empty = false, concrete = b.offset.is_int();
+  for (size_t i = b.sizes.size(); concrete && i-- > 0;) {
+    int64_t size = b.sizes[i].bits(), stride = b.strides[i].bits();
+    concrete = b.sizes[i].is_int() && b.strides[i].is_int();
+    dense &= size == 1 || stride == count;
+    empty |= size == 0;
+    concrete = concrete && !__builtin_mul_overflow(count, size, &count);
+  }
+  if (concrete) {
+    b.numel = count;
+    b.contiguous = dense || empty;
+    return;
+  }
   b.numel = product(b.sizes);
   b.contiguous = is_dense_row_major(b.sizes, b.strides);
   b.symbolic = b.offset.is_symbolic() || b.numel.is_symbolic();
@@ -92,6 +106,32 @@ Tensor make_tensor(Span<const SymInt> sizes, Span<const SymInt> strides, DType d
 }
 
 Tensor make_tensor(Span<const SymInt> sizes, DType dtype, Device device, bool fake) {
+  // The way of nearly every result: sizes that are plain numbers, row-major, on the CPU.
+  int64_t count = 1, step = 1;
+  bool plain = !fake && device.type == DeviceType::cpu && sizes.size() <= 6;
+  for (size_t i = sizes.size(); plain && i-- > 0;) {
+    int64_t size = sizes[i].bits();
+    plain = size >= 0 && size < (int64_t{1} << 31) && step < (int64_t{1} << 26);
+    count *= size;
+    step *= std::max<int64_t>(size, 1);
+  }
+  if (plain) {
+    TensorBody* b = new_body();
+    Tensor t = Tensor::adopt(b);
+    b->storage = Storage::allocate(static_cast<size_t>(count * element_size(dtype)));
+    b->dtype = dtype;
+    b->device = device;
+    b->numel = count;
+    b->sizes.resize_for_overwrite(sizes.size());
+    b->strides.resize_for_overwrite(sizes.size());
+    step = 1;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      b->sizes[i] = sizes[i];
+      b->strides[i] = step;
+      step *= std::max<int64_t>(sizes[i].bits(), 1);
+    }
+    return t;
+  }
   return make_tensor(sizes, contiguous_strides(sizes), dtype, device, fake);
 }
 

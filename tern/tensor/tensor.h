@@ -68,7 +68,10 @@ class Tensor {
     return *this;
   }
   ~Tensor() {
-    if (body_ && body_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(body_);
+    // Whoever holds the only reference need not lock the bus to give it up.
+    if (body_ && (body_->refs.load(std::memory_order_acquire) == 1 ||
+                  body_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1))
+      destroy(body_);
   }
   static Tensor adopt(TensorBody* body) {  // takes over one reference
     Tensor t;

@@ -10,12 +10,6 @@ Value::Value(const Tensor& t) {
   body_ = t.body();
   retain();
 }
-Value::Value(Tensor&& t) {
-  if (!t.defined()) return;
-  kind_ = ValueKind::tensor;
-  body_ = t.body();
-  ::new (&t) Tensor();  // the reference moved into this value
-}
 Value::Value(std::complex<double> v) : kind_(ValueKind::complex_) {
   auto* box = new ComplexBox;
   box->value = v;
@@ -104,12 +98,6 @@ const Tensor& Value::tensor() const {
   if (is_none()) return undefined;
   if (!is_tensor()) wrong_kind("Tensor");
   return reinterpret_cast<const Tensor&>(body_);
-}
-Tensor Value::take_tensor() {
-  if (is_none()) return {};
-  if (!is_tensor()) wrong_kind("Tensor");
-  kind_ = ValueKind::none;
-  return Tensor::adopt(body_);
 }
 SymInt Value::sym() const {
   if (is_int()) return SymInt::from_bits(int_);

@@ -39,7 +39,12 @@ class Value {
  public:
   Value() = default;
   Value(const Tensor& t);  // an undefined tensor becomes None
-  Value(Tensor&& t);
+  Value(Tensor&& t) {
+    if (!t.defined()) return;
+    kind_ = ValueKind::tensor;
+    body_ = t.body();
+    ::new (&t) Tensor();  // the reference moved into this value
+  }
   template <class I>
   requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) Value(I v) : kind_(ValueKind::int_) {
     int_ = v;
@@ -90,7 +95,12 @@ class Value {
 
   // Each throws a TypeError that names what it found instead.
   const Tensor& tensor() const;
-  Tensor take_tensor();  // moves it out; None gives an undefined tensor
+  Tensor take_tensor() {  // moves it out; None gives an undefined tensor
+    if (is_none()) return {};
+    if (!is_tensor()) wrong_kind("Tensor");
+    kind_ = ValueKind::none;
+    return Tensor::adopt(body_);
+  }
   SymInt sym() const;
   int64_t to_int() const;
   double to_double() const;  // an int converts

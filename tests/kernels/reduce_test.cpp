@@ -181,5 +181,52 @@ TEST(KernelsScan, sums_products_and_maxima) {
   EXPECT_EQ(std::vector<int64_t>(at, at + 6), (std::vector<int64_t>{0, 1, 2, 0, 1, 1}));
 }
 
+TEST(KernelsReduce, products_of_rows_of_any_length) {
+  for (int64_t n : {1, 3, 8, 15, 16, 17, 64, 131}) {
+    std::vector<float> x(static_cast<size_t>(2 * n));
+    double want[2] = {1, 1};
+    for (int64_t i = 0; i < 2 * n; ++i) {
+      x[i] = 1 + static_cast<float>(i * 7919 % 13 - 6) / 16;
+      want[i / n] *= x[i];
+    }
+    const auto got = run(Reduction::prod, {2, n}, 2, x, kFloat);
+    for (int k = 0; k < 2; ++k) EXPECT_NEAR(got[k] / want[k], 1, 1e-6) << n;
+  }
+}
+
+TEST(KernelsReduce, the_place_of_the_best_is_the_first_and_nan_wins) {
+  for (int64_t n : {1, 7, 32, 33, 100}) {
+    for (int64_t at = 0; at < n; at += 3) {
+      std::vector<float> x(static_cast<size_t>(n), -2.0f);
+      for (int64_t i = at; i < n; i += 5) x[i] = 3;
+      EXPECT_EQ(run(Reduction::argmax, {n}, 1, x, kLong)[0], at);
+      for (float& v : x) v = -v;
+      EXPECT_EQ(run(Reduction::argmin, {n}, 1, x, kLong)[0], at);
+      for (int64_t i = at; i < n; i += 2) x[i] = static_cast<float>(kNan);
+      EXPECT_EQ(run(Reduction::argmax, {n}, 1, x, kLong)[0], at);
+    }
+    EXPECT_EQ(run(Reduction::argmax, {n}, 1, std::vector<float>(n, static_cast<float>(-kInf)), kLong)[0], 0);
+  }
+}
+
+TEST(KernelsReduce, running_sums_of_many_lines) {
+  for (int64_t lines : {1, 7, 8, 9, 21}) {
+    const int64_t n = 13;
+    const auto x = numbers(lines * n);
+    for (bool along_rows : {true, false}) {
+      std::vector<float> y(x.size());
+      const int64_t sizes[] = {along_rows ? lines : n, along_rows ? n : lines}, strides[] = {sizes[1], 1};
+      scan(Scan::sum, 2, sizes, along_rows ? 1 : 0, kFloat, x.data(), strides, kFloat, y.data(), strides);
+      for (int64_t l = 0; l < lines; ++l) {
+        double total = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const size_t k = static_cast<size_t>(along_rows ? l * n + i : i * lines + l);
+          EXPECT_FLOAT_EQ(y[k], static_cast<float>(total += x[k]));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tern::kernels

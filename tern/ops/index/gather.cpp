@@ -70,6 +70,14 @@ Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index,
 
 namespace {
 
+// Self's elements where they can be written to by position: in the result itself if it is row-major.
+Tensor writable_copy(const Tensor& self, const Tensor& result) {
+  bool direct = result.is_contiguous() && result.dtype() == self.dtype();
+  Tensor copy = direct ? result : make_tensor(self.sizes(), self.dtype());
+  copy_elements(self, copy);
+  return copy;
+}
+
 enum class Write { copy, add, fill };
 
 Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
@@ -102,11 +110,7 @@ Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor
 // Writes rows of the source (or a number) to the rows of out that the indices name.
 void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                 Write how, const Scalar& number, const Tensor& result) {
-  Tensor out = row_major(self);
-  if (out.is_same(self)) {
-    out = make_tensor(self.sizes(), self.dtype());
-    copy_elements(self, out);
-  }
+  Tensor out = writable_copy(self, result);
   Tensor target = as_rows(out), from = source.defined() ? as_rows(row_major(source)) : Tensor();
   dim = wrap_dim(dim, target.dim());
   Rows rows = rows_around(target, dim);
@@ -144,7 +148,7 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
           }
       }
   });
-  copy_elements(out, result);
+  if (!out.is_same(result)) copy_elements(out, result);
 }
 
 }  // namespace
@@ -274,32 +278,46 @@ void check_gather(const char* op, const Tensor& self, int64_t dim, const Tensor&
   if (src && src->dtype() != self.dtype()) failf("{}(): Expected self.dtype to be equal to src.dtype", op);
 }
 
-// f(offset into self's rows, offset into src or the result) for each index; self and src row-major.
-template <class F>
-void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other,
-                    F&& f) {
-  Tensor places = as_rows(index_values(index));
-  if (places.int_numel() == 0) return;
-  const int64_t* p = places.data_ptr<int64_t>();
-  SmallVector<int64_t, 6> strides(self.int_strides(), static_cast<size_t>(self.dim()));
-  int64_t step = strides[dim], size = self.int_sizes()[dim];
-  strides[dim] = 0;
-  Walk<2> walk(places.dim(), places.int_sizes());
-  walk.operand(0, strides.data());
-  walk.operand(1, other.int_strides());
-  for (int64_t i = 0; i < places.int_numel(); ++i, walk.next()) {
-    int64_t v = p[i];
-    if (v < 0 || v >= size)
-      failf(ErrorKind::index, "{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim,
-            size);
-    f(walk.offset(0) + v * step, walk.offset(1));
-  }
+[[noreturn, gnu::cold]] void out_of_bounds(const char* op, int64_t v, int64_t dim, int64_t size) {
+  failf(ErrorKind::index, "{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
 }
 
-Tensor fresh_copy(const Tensor& t) {
-  Tensor copy = make_tensor(t.sizes(), t.dtype());
-  copy_elements(t, copy);
-  return copy;
+// f(offset into self's rows, offset into src or the result) for each index: in order, or, where no two of
+// them write to one place, by several threads.
+template <class F>
+void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other,
+                    bool by_threads, F f) {
+  Tensor places = as_rows(index_values(index));
+  const int64_t count = places.int_numel(), last = places.dim() - 1;
+  if (count == 0) return;
+  const int64_t* sizes = places.int_sizes();
+  const int64_t *own = self.int_strides(), *others = other.int_strides();
+  const int64_t* p = places.data_ptr<int64_t>();
+  const int64_t step = own[dim], size = self.int_sizes()[dim], width = sizes[last],
+                along = last == dim ? 0 : own[last], beside = others[last];
+  auto run = [&, p, f](int64_t begin, int64_t end) {
+    const auto use = f;  // its pointers stay in registers
+    for (int64_t at = begin; at < end;) {
+      int64_t row = at / width, first = at % width, to = first * along, from = first * beside;
+      const int64_t n = std::min(width - first, end - at);
+      for (int64_t d = last; d-- > 0; row /= sizes[d]) {
+        const int64_t i = row % sizes[d];
+        to += d == dim ? 0 : i * own[d];
+        from += i * others[d];
+      }
+      const int64_t* q = p + at;
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t v = q[j];
+        if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(op, v, dim, size);
+        use(to + j * along + v * step, from + j * beside);
+      }
+      at += n;
+    }
+  };
+  if (by_threads)
+    parallel_for(0, count, 16384, run);
+  else
+    run(0, count);
 }
 
 struct Reduction {
@@ -370,7 +388,7 @@ T neutral(Reduction::Kind kind) {
 
 void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                   Reduction::Kind kind, bool include_self, const Tensor& result) {
-  Tensor out = as_rows(fresh_copy(self)), from = as_rows(src);
+  Tensor copy = writable_copy(self, result), out = as_rows(copy), from = as_rows(src);
   dim = wrap_dim(dim, out.dim());
   by_dtype(op, self.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -379,12 +397,19 @@ void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor&
     std::vector<int64_t> counts;
     if (kind == Reduction::mean) counts.assign(static_cast<size_t>(out.int_numel()), include_self ? 1 : 0);
     if (!include_self) {
-      for_each_index(op, out, dim, index, from, [&](int64_t o, int64_t) { to[o] = neutral<T>(kind); });
+      for_each_index(op, out, dim, index, from, false, [&](int64_t o, int64_t) { to[o] = neutral<T>(kind); });
     }
-    for_each_index(op, out, dim, index, from, [&](int64_t o, int64_t s) {
-      to[o] = reduce_two<T>(kind, to[o], with[s]);
-      if (!counts.empty()) ++counts[static_cast<size_t>(o)];
-    });
+    if (kind == Reduction::sum)
+      for_each_index(op, out, dim, index, from, false, [to, with](int64_t o, int64_t s) {
+        to[o] = reduce_two<T>(Reduction::sum, to[o], with[s]);
+      });
+    else if (kind == Reduction::replace)
+      for_each_index(op, out, dim, index, from, false, [to, with](int64_t o, int64_t s) { to[o] = with[s]; });
+    else
+      for_each_index(op, out, dim, index, from, false, [&](int64_t o, int64_t s) {
+        to[o] = reduce_two<T>(kind, to[o], with[s]);
+        if (!counts.empty()) ++counts[static_cast<size_t>(o)];
+      });
     for (size_t o = 0; o < counts.size(); ++o) {
       if (counts[o] <= 1) continue;
       if constexpr (std::is_same_v<T, bool>)
@@ -399,7 +424,7 @@ void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor&
       }
     }
   });
-  copy_elements(self.dim() == 0 ? out.as_view({}, {}) : out, result);
+  if (!copy.is_same(result)) copy_elements(copy, result);
 }
 Tensor number_like(const Tensor& index, const Scalar& value, DType dtype) {
   Tensor one = tensor(value, {.dtype = dtype});
@@ -421,7 +446,8 @@ void kernel_gather(const args::gather& a, Out out) {
     using T = decltype(zero);
     const T* from = static_cast<const T*>(self.data());
     T* to = static_cast<T*>(result.data());
-    for_each_index("gather", self, dim, a.index, result, [&](int64_t s, int64_t o) { to[o] = from[s]; });
+    for_each_index("gather", self, dim, a.index, result, true,
+                   [from, to](int64_t s, int64_t o) { to[o] = from[s]; });
   });
 }
 Tensor body_take_along_dim(const args::take_along_dim& a) {

@@ -1,5 +1,6 @@
 // Advanced indexing: index and index_put.
 #include <algorithm>
+#include <cstring>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
@@ -153,6 +154,39 @@ bool any_fake(const Tensor& self, Span<const Tensor> indices) {
                      [](const Tensor& t) { return t.defined() && t.is_fake(); });
 }
 
+// The one index among them, if it is of int64: x[rows], x[:, columns], ...; -1 when there are others.
+int64_t only_index(const Tensor& self, Span<const Tensor> indices) {
+  int64_t found = -1;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d].defined()) continue;
+    if (found >= 0 || indices[d].dtype() != kLong || static_cast<int64_t>(d) >= self.dim()) return -1;
+    found = static_cast<int64_t>(d);
+  }
+  return static_cast<int64_t>(indices.size()) <= self.dim() ? found : -1;
+}
+
+// Whole rows of row-major memory.
+void take_rows(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& out) {
+  const Rows rows = rows_around(self, dim);
+  const int64_t count = index.int_numel(), bytes = rows.inner * self.element_size();
+  const int64_t* p = index.data_ptr<int64_t>();
+  for (int64_t k = 0; k < count; ++k)
+    if (p[k] < -rows.size || p[k] >= rows.size)
+      failf(ErrorKind::index, "index {} is out of bounds for dimension {} with size {}", p[k], dim,
+            rows.size);
+  if (bytes == 0) return;
+  const char* from = static_cast<const char*>(self.data());
+  char* to = static_cast<char*>(out.data());
+  for (int64_t o = 0; o < rows.outer; ++o)
+    parallel_for(0, count, std::max<int64_t>(1, 65536 / bytes), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t row = p[k] < 0 ? p[k] + rows.size : p[k];
+        std::memcpy(to + (o * count + k) * bytes, from + (o * rows.size + row) * bytes,
+                    static_cast<size_t>(bytes));
+      }
+    });
+}
+
 }  // namespace
 
 // A mask's indices are those of nonzero(mask): what export records.
@@ -171,10 +205,20 @@ Tensor body_index_Tensor(const args::index_Tensor& a) {
 }
 
 Shapes shape_index_Tensor(const args::index_Tensor& a) {
+  if (int64_t d = only_index(a.self, a.indices); d >= 0) {
+    Dims sizes(a.self.sizes().data(), static_cast<size_t>(d));
+    for (SymInt s : a.indices[static_cast<size_t>(d)].sizes()) sizes.push_back(s);
+    for (int64_t k = d + 1; k < a.self.dim(); ++k) sizes.push_back(a.self.sizes()[k]);
+    return {Shape(std::move(sizes), a.self.dtype())};
+  }
   IndexPlan plan = plan_index(a.self, a.indices, !any_fake(a.self, a.indices));
   return {Shape(plan.sizes, a.self.dtype())};
 }
 void kernel_index_Tensor(const args::index_Tensor& a, Out out) {
+  if (int64_t d = only_index(a.self, a.indices); d >= 0 && a.self.is_contiguous()) {
+    const Tensor& index = a.indices[static_cast<size_t>(d)];
+    if (index.is_contiguous()) return take_rows(a.self, d, index, out[0]);
+  }
   IndexPlan plan = plan_index(a.self, a.indices, true);
   by_element_size(out[0].dtype(), [&](auto zero) {
     using T = decltype(zero);

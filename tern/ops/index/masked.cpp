@@ -3,6 +3,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/kernels/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
@@ -28,28 +29,24 @@ Shapes masked_shape(const char* op, const Tensor& self, const Tensor& mask) {
 void fill_masked(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out) {
   if (self.dtype() != kBool && !is_complex(self.dtype()) && value.is_complex())
     failf("value cannot be converted to type {} without overflow", script_name(self.dtype()));
-  copy_elements(self, out);
   if (out.int_numel() == 0) return;
-  Tensor one = tensor(value, {.dtype = self.dtype()}), where = expand_view(mask, out.sizes());
-  by_element_size(out.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    T v = *static_cast<const T*>(one.data());
-    T* to = static_cast<T*>(out.data());
-    const bool* m = static_cast<const bool*>(where.data());
-    parallel_for(0, out.int_numel(), 32768, [&](int64_t begin, int64_t end) {
-      if (where.is_contiguous() && out.is_contiguous()) {
-        for (int64_t i = begin; i < end; ++i)
-          if (m[i]) to[i] = v;
-        return;
-      }
-      Walk<2> walk(out.dim(), out.int_sizes());
-      walk.operand(0, where.int_strides());
-      walk.operand(1, out.int_strides());
-      walk.seek(begin);
-      for (int64_t i = begin; i < end; ++i, walk.next())
-        if (m[walk.offset(0)]) to[walk.offset(1)] = v;
-    });
-  });
+  // A choice between bits, whatever they stand for.
+  const int64_t width = self.element_size();
+  const DType bits = width == 1   ? DType::uint8
+                     : width == 2 ? DType::int16
+                     : width == 4 ? DType::int32
+                     : width == 8 ? DType::int64
+                                  : DType::complex128;
+  Tensor one = tensor(value, {.dtype = self.dtype()}), where = expand_view(mask, out.sizes()),
+         from = expand_view(self, out.sizes());
+  const SmallVector<int64_t, 6> still(static_cast<size_t>(out.dim()), 0);
+  const DType types[] = {kBool, bits, bits};
+  const kernels::Operand inputs[] = {{where.data(), kBool, where.int_strides()},
+                                     {one.data(), bits, still.data()},
+                                     {from.data(), bits, from.int_strides()}};
+  const kernels::Operand to{out.data(), bits, out.int_strides()};
+  kernels::run_pointwise(kernels::find_loop("where", bits), types, bits, static_cast<int>(out.dim()),
+                         out.int_sizes(), &to, 1, inputs, 3, nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 // Concatenation and stacking.
+#include <algorithm>
+#include <cstring>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
@@ -12,6 +15,38 @@ namespace {
 
 // PyTorch's leftover from before empty shapes: a tensor of size [0] joins anything and adds nothing.
 bool is_skipped(const Tensor& t) { return t.dim() == 1 && surely_eq(t.sizes()[0], 0); }
+
+// Row-major tensors of the result's type, one after the other along `dim` of a row-major result: the rest is
+// moving bytes. False when it is not so.
+bool join_rows(Span<const Tensor> tensors, int64_t dim, const Tensor& out, bool stacked) {
+  if (!out.is_contiguous()) return false;
+  for (const Tensor& t : tensors)
+    if (!t.is_contiguous() || t.dtype() != out.dtype()) return false;
+  int64_t outer = 1;
+  for (int64_t d = 0; d < dim; ++d) outer *= out.int_sizes()[d];
+  const int64_t row = out.int_numel() / outer * out.element_size();
+  char* to = static_cast<char*>(out.data());
+  for (const Tensor& t : tensors) {
+    if (!stacked && is_skipped(t)) continue;
+    const int64_t bytes = t.int_numel() / outer * t.element_size();
+    if (bytes == 0) continue;
+    const char* from = static_cast<const char*>(t.data());
+    if (outer == 1) {
+      constexpr int64_t page = 4096;
+      parallel_for(0, (bytes + page - 1) / page, 64, [&](int64_t begin, int64_t end) {
+        begin *= page, end = std::min(end * page, bytes);
+        std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+      });
+    } else {
+      parallel_for(0, outer, std::max<int64_t>(1, (1 << 18) / bytes), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          std::memcpy(to + i * row, from + i * bytes, static_cast<size_t>(bytes));
+      });
+    }
+    to += bytes;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -61,6 +96,7 @@ Shapes shape_cat(const args::cat& a) {
 void kernel_cat(const args::cat& a, Out out) {
   if (out[0].int_numel() == 0) return;
   int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;
+  if (join_rows(a.tensors, dim, out[0], false)) return;
   for (const Tensor& t : a.tensors) {
     if (is_skipped(t)) continue;
     int64_t n = t.int_sizes()[dim];
@@ -103,7 +139,7 @@ Shapes shape_stack(const args::stack& a) {
 }
 void kernel_stack(const args::stack& a, Out out) {
   int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;
-  if (out[0].int_numel() == 0) return;
+  if (out[0].int_numel() == 0 || join_rows(a.tensors, dim, out[0], true)) return;
   for (const Tensor& t : a.tensors) copy_elements(t, select_view(out[0], dim, at++));
 }
 Tensor body_stack(const args::stack& a) {

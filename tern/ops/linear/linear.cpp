@@ -11,11 +11,12 @@ namespace {
 
 // The last two dims of a tensor as gemm reads them; copied when neither of them is dense.
 struct Matrix {
-  Tensor tensor;
+  const Tensor* tensor;
+  Tensor copy;
   bool transposed = false;
   int64_t ld = 1;
 
-  explicit Matrix(const Tensor& t) : tensor(t) {
+  explicit Matrix(const Tensor& t) : tensor(&t) {
     int64_t d = t.dim() - 2, rows = t.int_sizes()[d], columns = t.int_sizes()[d + 1];
     int64_t down = t.int_strides()[d], across = t.int_strides()[d + 1];
     if ((across == 1 || columns <= 1) && (rows <= 1 || down >= std::max<int64_t>(columns, 1))) {
@@ -24,11 +25,13 @@ struct Matrix {
       transposed = true;
       ld = columns <= 1 ? std::max<int64_t>(rows, 1) : across;
     } else {
-      tensor = make_tensor(t.sizes(), t.dtype());
-      copy_elements(t, tensor);
+      copy = make_tensor(t.sizes(), t.dtype());
+      copy_elements(t, copy);
+      tensor = &copy;
       ld = std::max<int64_t>(columns, 1);
     }
   }
+  Matrix(const Matrix&) = delete;
 };
 
 // out = alpha·(a @ b) + beta·out, all of two dims.
@@ -39,7 +42,7 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
   Matrix left(a), right(b);
   if (k == 0 && beta.equals(0)) return fill_elements(out, 0);
   kernels::gemm(out.dtype(), left.transposed, right.transposed, m, n, k, alpha.to_complex(),
-                left.tensor.data(), left.ld, right.tensor.data(), right.ld, beta.to_complex(), out.data(),
+                left.tensor->data(), left.ld, right.tensor->data(), right.ld, beta.to_complex(), out.data(),
                 std::max<int64_t>(n, 1));
 }
 
@@ -50,8 +53,8 @@ void batched_product(const Tensor& a, const Tensor& b, const Tensor& out, const 
   Matrix left(a), right(b);
   if (k == 0 && beta.equals(0)) return fill_elements(out, 0);
   kernels::gemm_batched(out.dtype(), left.transposed, right.transposed, batch, m, n, k, alpha.to_complex(),
-                        left.tensor.data(), left.ld, left.tensor.int_strides()[0], right.tensor.data(),
-                        right.ld, right.tensor.int_strides()[0], beta.to_complex(), out.data(),
+                        left.tensor->data(), left.ld, left.tensor->int_strides()[0], right.tensor->data(),
+                        right.ld, right.tensor->int_strides()[0], beta.to_complex(), out.data(),
                         std::max<int64_t>(n, 1), m * n);
 }
 

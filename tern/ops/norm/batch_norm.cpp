@@ -52,7 +52,7 @@ Tensor stats_like(const Tensor& t, DType type) {
 // Normalises with the batch's statistics; leaves mean and variance in `mean` and `var` (of stats_type).
 void train(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps, const Tensor& out,
            const Tensor& save_mean, const Tensor& save_invstd, Tensor& mean, Tensor& var) {
-  DType type = common_type({input, weight, bias}), stats = stats_type(type);
+  DType type = common_type({&input, &weight, &bias}), stats = stats_type(type);
   Sizes s(input);
   Dims channels{SymInt(s.channels)};
   mean = make_tensor(channels, stats);
@@ -74,7 +74,7 @@ void train(const Tensor& input, const Tensor& weight, const Tensor& bias, double
 void infer(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
            const Tensor& running_var, double eps, const Tensor& out) {
   if (input.int_numel() == 0) return;
-  DType type = common_type({input, weight, bias}), stats = stats_type(type);
+  DType type = common_type({&input, &weight, &bias}), stats = stats_type(type);
   Sizes s(input);
   Tensor mean = stats_like(running_mean, stats), invstd = stats_like(running_var, stats);
   invert(stats, invstd.data(), s.channels, eps);
@@ -169,7 +169,7 @@ void kernel_native_batch_norm_backward(const args::native_batch_norm_backward& a
     for (const Tensor& t : out) fill_elements(t, 0);
     return;
   }
-  DType type = common_type({a.grad_out, a.input, a.weight}), stats = stats_type(type);
+  DType type = common_type({&a.grad_out, &a.input, &a.weight}), stats = stats_type(type);
   Sizes s(a.input);
   Tensor mean = stats_like(a.train ? a.save_mean : a.running_mean, stats);
   Tensor invstd = stats_like(a.train ? a.save_invstd : a.running_var, stats);

@@ -4,34 +4,39 @@
 
 namespace tern {
 
+// Borrows the tensor: it is an argument, which lives as long as the call does.
 class DenseIn {
  public:
   DenseIn(const Tensor& t, DType type) {
     if (!t.defined()) return;
-    tensor_ = t;
+    data_ = t.data();
     if (t.is_contiguous() && t.dtype() == type) return;
-    tensor_ = make_tensor(t.sizes(), type);
-    copy_elements(t, tensor_);
+    copy_ = make_tensor(t.sizes(), type);
+    copy_elements(t, copy_);
+    data_ = copy_.data();
   }
-  const void* data() const { return tensor_.defined() ? tensor_.data() : nullptr; }
+  DenseIn(Tensor&&, DType) = delete;
+  const void* data() const { return data_; }
 
  private:
-  Tensor tensor_;
+  const void* data_ = nullptr;
+  Tensor copy_;
 };
 
 // Written to, and copied to where it belongs at the end of the scope.
 class DenseOut {
  public:
-  DenseOut(const Tensor& t, DType type) : target_(t), tensor_(t) {
-    if (!t.is_contiguous() || t.dtype() != type) tensor_ = make_tensor(t.sizes(), type);
+  DenseOut(const Tensor& t, DType type) : target_(t) {
+    if (!t.is_contiguous() || t.dtype() != type) fresh_ = make_tensor(t.sizes(), type);
   }
+  DenseOut(Tensor&&, DType) = delete;
   ~DenseOut() {
-    if (used_ && !tensor_.is_same(target_)) copy_elements(tensor_, target_);
+    if (used_ && fresh_.defined()) copy_elements(fresh_, target_);
   }
   DenseOut(const DenseOut&) = delete;
   void* data() {
     used_ = true;
-    return tensor_.data();
+    return fresh_.defined() ? fresh_.data() : target_.data();
   }
   // Null where the caller does not want it; the target is then zero.
   void* data_if(bool wanted) {
@@ -41,15 +46,16 @@ class DenseOut {
   }
 
  private:
-  Tensor target_, tensor_;
+  const Tensor& target_;
+  Tensor fresh_;
   bool used_ = false;
 };
 
 // What a kernel computes in when its operands differ: narrow floats meet in float32.
-inline DType common_type(Span<const Tensor> tensors) {
+inline DType common_type(std::initializer_list<const Tensor*> tensors) {
   DType type = DType::undefined;
-  for (const Tensor& t : tensors)
-    if (t.defined()) type = promote(type, t.dtype());
+  for (const Tensor* t : tensors)
+    if (t->defined()) type = promote(type, t->dtype());
   return type;
 }
 inline DType stats_type(DType type) { return type == kDouble ? kDouble : kFloat; }

@@ -64,7 +64,7 @@ Shapes shape_native_layer_norm(const args::native_layer_norm& a) {
 void kernel_native_layer_norm(const args::native_layer_norm& a, Out out) {
   if (out[0].int_numel() == 0) return;
   int64_t n = count(a.normalized_shape), rows = a.input.int_numel() / n;
-  DType type = common_type({a.input, a.weight, a.bias});
+  DType type = common_type({&a.input, &a.weight, &a.bias});
   DenseIn x(a.input, type), weight(a.weight, type), bias(a.bias, type);
   DenseOut y(out[0], type), mean(out[1], stats_type(type)), rstd(out[2], stats_type(type));
   kernels::layer_norm(type, rows, n, x.data(), weight.data(), bias.data(), a.eps, y.data(), mean.data(),
@@ -83,7 +83,7 @@ void kernel_native_layer_norm_backward(const args::native_layer_norm_backward& a
     for (const Tensor& t : out) fill_elements(t, 0);
     return;
   }
-  DType type = common_type({a.grad_out, a.input, a.weight});
+  DType type = common_type({&a.grad_out, &a.input, &a.weight});
   DenseIn g(a.grad_out, type), x(a.input, type), mean(a.mean, stats_type(type)),
       rstd(a.rstd, stats_type(type)), weight(a.weight, type);
   DenseOut gx(out[0], type), gw(out[1], type), gb(out[2], type);
@@ -109,7 +109,7 @@ Shapes shape_native_group_norm(const args::native_group_norm& a) {
 }
 void kernel_native_group_norm(const args::native_group_norm& a, Out out) {
   if (out[0].int_numel() == 0) return;
-  DType type = common_type({a.input, a.weight, a.bias});
+  DType type = common_type({&a.input, &a.weight, &a.bias});
   DenseIn x(a.input, type), weight(a.weight, type), bias(a.bias, type);
   DenseOut y(out[0], type), mean(out[1], stats_type(type)), rstd(out[2], stats_type(type));
   kernels::group_norm(type, a.N.as_int(), a.C.as_int(), a.HxW.as_int(), a.group, x.data(), weight.data(),
@@ -125,7 +125,7 @@ void kernel_native_group_norm_backward(const args::native_group_norm_backward& a
     for (const Tensor& t : out) fill_elements(t, 0);
     return;
   }
-  DType type = common_type({a.grad_out, a.input, a.weight});
+  DType type = common_type({&a.grad_out, &a.input, &a.weight});
   DenseIn g(a.grad_out, type), x(a.input, type), mean(a.mean, stats_type(type)),
       rstd(a.rstd, stats_type(type)), weight(a.weight, type);
   DenseOut gx(out[0], type), gw(out[1], type), gb(out[2], type);

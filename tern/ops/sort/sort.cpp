@@ -1,6 +1,7 @@
 // Sorting and selection along a dimension.
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 
 #include "tern/base/format.h"
@@ -135,11 +136,41 @@ void arrange(std::vector<Item<T>>& items, int64_t k, Choice choice, bool descend
       return select_kth(items, k - 1, [](T a, T b) { return Before<T>{false}(b, a); });
     case Choice::top:
     case Choice::top_unsorted:
-      if (k * 64 <= n) return std::partial_sort(items.begin(), items.begin() + k, items.end(), before);
       if (k == 0) return;
       std::nth_element(items.begin(), items.begin() + (k - 1), items.end(), before);
       if (choice == Choice::top) std::sort(items.begin(), items.begin() + (k - 1), before);
   }
+}
+
+// The first k of a long row, as std::partial_sort chooses them among equal ones: its heap, fed by a scan that
+// skips what cannot enter. `heap` has room for k + 1.
+template <class T>
+void select_top(const T* x, int64_t n, int64_t k, bool descending, Item<T>* heap) {
+  Before<T> value_before{descending};
+  auto before = [&](const Item<T>& a, const Item<T>& b) { return value_before(a.value, b.value); };
+  for (int64_t i = 0; i < k; ++i) heap[i] = {x[i], i};
+  std::make_heap(heap, heap + k, before);
+  auto offer = [&](int64_t i) {
+    if (!value_before(x[i], heap[0].value)) return;
+    heap[k] = {x[i], i};
+    std::pop_heap(heap, heap + k + 1, before);
+  };
+  int64_t i = k;
+  if constexpr (std::is_arithmetic_v<T>) {
+    constexpr int64_t block = 32;
+    for (; i + block <= n; i += block) {
+      const T worst = heap[0].value;  // a NaN passes every test: each element is then looked at
+      unsigned any = 0;
+      if (descending)
+        for (int64_t j = 0; j < block; ++j) any |= !(x[i + j] <= worst);
+      else
+        for (int64_t j = 0; j < block; ++j) any |= !(x[i + j] >= worst);
+      if (any)
+        for (int64_t j = 0; j < block; ++j) offer(i + j);
+    }
+  }
+  for (; i < n; ++i) offer(i);
+  std::sort_heap(heap, heap + k, before);
 }
 
 // The first k of every row in order: values and where they were.
@@ -164,13 +195,22 @@ void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, Cho
     using T = decltype(zero);
     const T* x = static_cast<const T*>(from.data());
     T* y = static_cast<T*>(values.data());
+    // PyTorch takes the heap where k is a small part of the row.
+    const bool by_heap = (choice == Choice::top || choice == Choice::top_unsorted) && k * 64 <= n && k > 0;
     parallel_for(0, rows.outer * rows.inner, std::max<int64_t>(1, 4096 / n), [&](int64_t begin, int64_t end) {
-      std::vector<Item<T>> items(static_cast<size_t>(n));
+      std::vector<Item<T>> items(static_cast<size_t>(by_heap ? k + 1 : n));
+      const bool apart = by_heap && rows.inner > 1;
+      auto line = std::make_unique<T[]>(apart ? static_cast<size_t>(n) : 0);
       for (int64_t row = begin; row < end; ++row) {
         int64_t outer = row / rows.inner, inner = row % rows.inner;
         const T* p = x + outer * n * rows.inner + inner;
-        for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {p[i * rows.inner], i};
-        arrange(items, k, choice, descending);
+        if (by_heap) {
+          for (int64_t i = 0; apart && i < n; ++i) line[i] = p[i * rows.inner];
+          select_top(apart ? line.get() : p, n, k, descending, items.data());
+        } else {
+          for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {p[i * rows.inner], i};
+          arrange(items, k, choice, descending);
+        }
         for (int64_t i = 0; i < kept; ++i) {
           const Item<T>& item = items[static_cast<size_t>(only_kth ? k - 1 : i)];
           int64_t to = (outer * kept + i) * rows.inner + inner;
