@@ -45,6 +45,11 @@ struct Types {
   PyTypeObject* memory_format = nullptr;
   PyTypeObject* generator = nullptr;
   PyTypeObject* sym_int = nullptr;
+  PyTypeObject* script_object = nullptr;
+};
+// An object of a class of PyTorch's that Tern has (tensor/value.h: NativeObject).
+struct ScriptObject {
+  Value value;
 };
 extern Types types;
 

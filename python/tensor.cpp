@@ -373,7 +373,8 @@ PyGetSetDef attributes[] = {
     {"is_cuda", getter<+[](const Tensor& t) { return boolean(t.device().type == DeviceType::cuda); }>,
      nullptr, nullptr, nullptr},
     {"is_sparse", getter<+[](const Tensor&) { return boolean(false); }>, nullptr, nullptr, nullptr},
-    {"is_quantized", getter<+[](const Tensor&) { return boolean(false); }>, nullptr, nullptr, nullptr},
+    {"is_quantized", getter<+[](const Tensor& t) { return boolean(t.is_quantized()); }>, nullptr, nullptr,
+     nullptr},
     {"layout", getter<+[](const Tensor&) {
        return nb::module_::import_("tern._tern").attr("strided").inc_ref().ptr();
      }>,

@@ -19,7 +19,8 @@ constexpr DType all_dtypes[] = {
     DType::int64,           DType::float16,     DType::float32,       DType::float64,
     DType::complex32,       DType::complex64,   DType::complex128,    DType::bool_,
     DType::bfloat16,        DType::float8_e5m2, DType::float8_e4m3fn, DType::float8_e5m2fnuz,
-    DType::float8_e4m3fnuz, DType::uint16,      DType::uint32,        DType::uint64};
+    DType::float8_e4m3fnuz, DType::uint16,      DType::uint32,        DType::uint64,
+    DType::qint8,           DType::quint8,      DType::qint32};
 constexpr std::pair<const char*, DType> dtype_aliases[] = {
     {"half", DType::float16},    {"float", DType::float32},    {"double", DType::float64},
     {"short", DType::int16},     {"int", DType::int32},        {"long", DType::int64},
@@ -200,6 +201,7 @@ Value value_from(PyObject* o) {
     box->generator = *nb::inst_ptr<Generator>(o);
     return Value::object(box);
   }
+  if (Py_TYPE(o) == types.script_object) return nb::inst_ptr<ScriptObject>(o)->value;
   if (PyDict_Check(o)) {
     std::vector<std::pair<Value, Value>> entries;
     for (auto [k, v] : nb::borrow<nb::dict>(o))
@@ -270,6 +272,7 @@ nb::object object_from(const Value& v) {
     }
     case ValueKind::object:
       if (auto* box = dynamic_cast<GeneratorBox*>(v.box())) return nb::cast(box->generator);
+      if (dynamic_cast<NativeObject*>(v.box())) return nb::cast(ScriptObject{v});
       fail(ErrorKind::not_supported, "the operator gave an object that has no Python class");
   }
   return nb::none();
@@ -361,6 +364,21 @@ void bind_dtypes(nb::module_& m) {
   });
   m.def("get_default_dtype", [] { return object_from(default_dtype()); });
   m.def("set_default_dtype", [](nb::handle t) { set_default_dtype(dtype_of_object(t.ptr())); });
+}
+
+void bind_script_objects(nb::module_& m) {
+  auto native = [](const ScriptObject& o) -> const NativeObject& {
+    return *static_cast<const NativeObject*>(o.value.box());
+  };
+  auto c =
+      nb::class_<ScriptObject>(m, "ScriptObject", "Packed weights of a quantized layer.")
+          .def("__repr__",
+               [native](const ScriptObject& o) {
+                 return "<tern.ScriptObject " + std::string(native(o).class_name()) + ">";
+               })
+          .def("_type", [native](const ScriptObject& o) { return std::string(native(o).class_name()); })
+          .def("__getstate__", [native](const ScriptObject& o) { return object_from(native(o).state()); });
+  types.script_object = reinterpret_cast<PyTypeObject*>(c.ptr());
 }
 
 void bind_devices(nb::module_& m) {
@@ -498,6 +516,7 @@ void bind_sym_int(nb::module_& m) {
 
 void bind_types(nb::module_& m) {
   bind_dtypes(m);
+  bind_script_objects(m);
   bind_devices(m);
   bind_generator(m);
   bind_sym_int(m);

@@ -37,7 +37,7 @@ __version__ = "0.1.0"
 
 _DTYPES = (
     "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex32 complex64 complex128 bool "
-    "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz half float double short int long chalf cfloat cdouble"
+    "float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz qint8 quint8 qint32 half float double short int long chalf cfloat cdouble"
 ).split()
 for _name in _DTYPES:
     globals()[_name] = getattr(_tern, _name)
@@ -45,6 +45,10 @@ for _name in _DTYPES:
 from math import e, inf, nan, pi  # noqa: E402,F401
 
 from . import _tensor  # noqa: E402  (gives Tensor its Python methods)
+from ._tensor import QSCHEMES, qscheme  # noqa: E402,F401
+
+for _scheme in QSCHEMES:
+    globals()[_scheme.name] = _scheme
 from ._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401
 from ._ops import ops  # noqa: E402,F401
 from ._size import Size  # noqa: E402,F401

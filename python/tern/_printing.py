@@ -113,6 +113,23 @@ def _flat(items):
     return [] if items is _GAP else [items]
 
 
+def _values(t):
+    """The elements as text, aligned."""
+    summarize = t.numel() > _Options.threshold
+    items = _shown(t, summarize)
+    flat = _flat(items)
+    form = _ComplexFormatter(flat) if t.dtype.is_complex else _Formatter(flat, t.dtype.is_floating_point)
+    return _lines(items, t.dim(), len("tensor("), form, summarize, t.shape)
+
+
+def _quantizer(t):
+    """What makes real numbers of the integers."""
+    parts = [f"size={tuple(t.shape)}", f"dtype={t.dtype}", f"quantization_scheme={t.qscheme()}"]
+    if t.qscheme() == 0:
+        return parts + [f"scale={t.q_scale()}", f"zero_point={t.q_zero_point()}"]
+    return parts + [f"scale={t.q_per_channel_scales()}", f"zero_point={t.q_per_channel_zero_points()}", f"axis={t.q_per_channel_axis()}"]
+
+
 def tensor_repr(self):
     """As PyTorch prints: the values, and of dtype, device and history what they do not show."""
     prefix = "tensor("
@@ -120,9 +137,12 @@ def tensor_repr(self):
         prefix = "Parameter containing:\ntensor("
     suffixes = []
     default = {_tern.get_default_dtype(), _tern.int64, _tern.bool, _tern.complex64}
-    if self.is_meta or self.device.type != "cpu":
+    if not self.is_quantized and (self.is_meta or self.device.type != "cpu"):
         suffixes.append(f"device='{self.device}'")
-    if self.is_meta or any(type(d) is not int for d in self.shape):
+    if self.is_quantized:
+        suffixes += _quantizer(self)
+        body = "..." if self.is_meta else _values(self.dequantize()) if self.numel() else "[]"
+    elif self.is_meta or any(type(d) is not int for d in self.shape):
         body = "..."
         suffixes.append(f"size={tuple(self.shape)}")
         if self.dtype is not _tern.get_default_dtype():
@@ -134,15 +154,7 @@ def tensor_repr(self):
         if self.dtype is not _tern.get_default_dtype():
             suffixes.append(f"dtype={self.dtype}")
     else:
-        data = self.detach() if self.requires_grad else self
-        summarize = self.numel() > _Options.threshold
-        items = _shown(data, summarize)
-        flat = _flat(items)
-        if self.dtype.is_complex:
-            form = _ComplexFormatter(flat)
-        else:
-            form = _Formatter(flat, self.dtype.is_floating_point)
-        body = _lines(items, self.dim(), len("tensor("), form, summarize, self.shape)
+        body = _values(self.detach() if self.requires_grad else self)
         if self.dtype not in default:
             suffixes.append(f"dtype={self.dtype}")
     name = self._grad_fn_name

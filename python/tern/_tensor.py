@@ -7,6 +7,31 @@ from ._printing import tensor_repr
 from ._tern import Tensor, device, dtype, memory_format
 
 
+class qscheme(int):
+    """How integers stand for real numbers; equal to ATen's number for it."""
+
+    def __new__(cls, number, name):
+        self = super().__new__(cls, number)
+        self.name = name
+        return self
+
+    def __repr__(self):
+        return "tern." + self.name
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return format(repr(self), spec)
+
+
+QSCHEMES = [
+    qscheme(i, name)
+    for i, name in enumerate(
+        "per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric per_channel_affine_float_qparams".split()
+    )
+]
+
+
 def _op(name):
     return _tern._packet("aten::" + name)
 
@@ -227,7 +252,12 @@ def _make_subclass(cls, data, require_grad=False):
     return _tern._make_subclass(cls, data, require_grad, False)
 
 
+def _qscheme(self):
+    return QSCHEMES[int(_tern._packet("aten::qscheme")(self))]
+
+
 _METHODS = {
+    "qscheme": _qscheme,
     "__repr__": tensor_repr,
     "__str__": tensor_repr,
     "_to": _to,

@@ -10,6 +10,7 @@
 #include "tern/capture/recorder.h"
 #include "tern/dispatch/autocast.h"
 #include "tern/ir/auto_functionalized.h"
+#include "tern/dispatch/op_flags.h"
 #include "tern/ir/builtins.h"
 #include "tern/ir/higher_order.h"
 #include "tern/ops.h"
@@ -600,7 +601,13 @@ Retraced retrace(const ir::Graph& graph, const RetraceOptions& options) {
   return Retracer(graph, options).run();
 }
 
-bool is_composite(const Op& op) { return op.body && op.is(op_composite | op_implicit); }
+bool is_composite(const Op& op) {
+  if (!op.body) return false;
+  // Quantized tensors do not exist in programs: their operators become arithmetic between what PT2E has for
+  // them, which stays as it is.
+  if (op.is(op_whole)) return !op.schema().name.view().starts_with("quantized_decomposed::");
+  return op.is(op_composite | op_implicit);
+}
 bool is_not_core(const Op& op) { return op.body && !op.is(op_core); }
 
 Tensor fake_like(const ir::Type& type, ShapeEnv* shapes) {

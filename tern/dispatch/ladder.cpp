@@ -53,13 +53,15 @@ namespace {
 void climb(const Op& op, const Arg* args, Value* results, uint8_t bits) {
   ThreadState& state = thread_state;
   if (bits & rung_record) return state.modes[0]->call(op, args, results);
-  if (op.is(op_composite)) return op.body(op, args, results);
+  if (op.is(op_composite) && !((bits & rung_quantized) && has_quantized_rule(op)))
+    return op.body(op, args, results);
   if (bits & rung_autograd) return autograd_call(op, args, results);
   if (bits & rung_functional) {
     if (!state.modes[2]) fail("a tensor of a functional capture was used outside of it");
     return state.modes[2]->call(op, args, results);
   }
   if ((bits & rung_core) && state.modes[3]) return state.modes[3]->call(op, args, results);
+  if (bits & rung_quantized) return quantized_call(op, args, results);
   run_kernel(op, args, results);
 }
 

@@ -126,6 +126,11 @@ bool matches(const Schema& schema, Span<const Value> positional,
 const Op& resolve(Span<const Op* const> candidates, Span<const Value> positional,
                   Span<const std::pair<Symbol, Value>> keywords);
 
+// The quantized rung, above the kernels: whether an operator has a rule for quantized tensors besides being a
+// view or a composite, and the call (ops/quantized/rung.cpp).
+bool has_quantized_rule(const Op& op);
+void quantized_call(const Op& op, const Arg* args, Value* results);
+
 // The autograd rung (autograd/autograd.cpp).
 void autograd_call(const Op& op, const Arg* args, Value* results);
 

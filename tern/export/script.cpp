@@ -66,6 +66,28 @@ Value flatten_outputs(const ir::Operand& o, std::vector<ir::In>& leaves) {
   return {};
 }
 
+// A buffer whose number is the scale or zero point of a quantization: float(self.scale).
+bool is_number_of(const ir::Node& n) { return n.is("aten::Float") || n.is("aten::Int"); }
+bool feeds_quantization(const ir::Node& read) {
+  for (const ir::Use& u : read.output().uses()) {
+    if (!is_number_of(*u.user)) continue;
+    for (const ir::Use& next : u.user->output().uses())
+      if (next.user->is("aten::quantize_per_tensor")) return true;
+  }
+  return false;
+}
+void fold_number(ir::Graph& graph, ir::Node& read, const Tensor& t) {
+  std::vector<ir::Node*> numbers;
+  for (const ir::Use& u : read.output().uses())
+    if (is_number_of(*u.user) && t.numel() == 1) numbers.push_back(u.user);
+  for (ir::Node* n : numbers) {
+    Scalar s = read_scalar(t.view({}));
+    graph.replace_all_uses(n->output(),
+                           ir::In(n->is("aten::Float") ? Value(s.to_double()) : Value(s.to_int())));
+    graph.erase(*n);
+  }
+}
+
 }  // namespace
 
 ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method) {
@@ -80,6 +102,10 @@ ExportedProgram from_script(const jit::ScriptModule& module, std::string_view me
   Reads reads(*graph);
   for (auto& [node, path] : reads.nodes) {
     Value v = module.attr(path);
+    if (v.is_tensor() && feeds_quantization(*node)) {
+      fold_number(*graph, *node, v.tensor());
+      if (!node->output().has_uses()) continue;
+    }
     if (v.is_tensor()) {
       ir::Value*& in = inputs[path];
       if (!in) {
@@ -87,7 +113,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, std::string_view me
         state.emplace_back(path, v.tensor());
       }
       node->output().replace_all_uses_with(*in);
-    } else if (!v.is_object()) {
+    } else if (!v.is_object() || dynamic_cast<NativeObject*>(v.box())) {  // packed weights are constants
       graph->replace_all_uses(node->output(), ir::In(v));
     }
   }

@@ -37,6 +37,7 @@ V layout_of(Args in) {
 }
 V requires_grad_of(Args in) { return tensor_in(in, "requires_grad").requires_grad(); }
 V floating_of(Args in) { return tensor_in(in, "is_floating_point").is_floating_point(); }
+V quantized_of(Args in) { return tensor_in(in, "is_quantized").is_quantized(); }
 V complex_of(Args in) { return tensor_in(in, "is_complex").is_complex(); }
 V element_size_of(Args in) { return tensor_in(in, "element_size").element_size(); }
 V contiguous_of(Args in) { return tensor_in(in, "is_contiguous").is_contiguous(); }
@@ -190,7 +191,7 @@ constexpr BuiltinEntry table[] = {
     {"is_xpu", on_device<DeviceType::xpu>},
     {"is_mps", on_device<DeviceType::mps>},
     {"is_sparse", never},
-    {"is_quantized", never},
+    {"is_quantized", quantized_of},
     {"is_mkldnn", never},
     {"is_nested", never},
     {"is_scripting", never},

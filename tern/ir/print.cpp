@@ -309,7 +309,10 @@ void append_constant(std::string& out, const tern::Value& v, size_t max_tensor) 
       break;
     }
     case ValueKind::object:
-      out += "<object>";
+      if (const auto* native = dynamic_cast<const NativeObject*>(v.box()))
+        out += "<" + std::string(native->class_name()) + ">";
+      else
+        out += "<object>";
       break;
   }
 }

@@ -85,7 +85,10 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
       break;
     }
     case ValueKind::object:
-      out += "<object>";
+      if (const auto* native = dynamic_cast<const NativeObject*>(v.box()))
+        out += "<" + std::string(native->class_name()) + ">";
+      else
+        out += "<object>";
       break;
   }
 }

@@ -232,6 +232,8 @@ const Type* Type::of(const tern::Value& v) {
       return dict(key, value);
     }
     case ValueKind::object:
+      if (const auto* native = dynamic_cast<const NativeObject*>(v.box()))
+        return class_named(Symbol(native->class_name()));
       return dynamic_cast<GeneratorBox*>(v.box()) ? generator() : any();
   }
   return any();
@@ -276,7 +278,7 @@ const Type* Type::of(const SchemaType& type) {
       t = none();
       break;
     case BaseType::custom:
-      t = class_named(type.name);
+      t = type.name == Symbol("QScheme") ? integer() : class_named(type.name);
       break;
     default:
       break;
@@ -308,8 +310,9 @@ bool is_number_kind(TypeKind k) {
          k == TypeKind::number;
 }
 
-bool base_fits(const Type& t, BaseType wanted) {
+bool base_fits(const Type& t, const SchemaType& type) {
   TypeKind k = t.kind();
+  BaseType wanted = type.base;
   switch (wanted) {
     case BaseType::tensor:
       return k == TypeKind::tensor;
@@ -335,6 +338,8 @@ bool base_fits(const Type& t, BaseType wanted) {
       return k == TypeKind::device || k == TypeKind::string;
     case BaseType::generator:
       return k == TypeKind::generator;
+    case BaseType::custom:
+      return t.name() == type.name || !type.name.view().starts_with("__torch__.");
     default:
       return true;
   }
@@ -347,7 +352,7 @@ bool Type::fits(const SchemaType& wanted) const {
     return true;
   if (kind_ == TypeKind::none) return wanted.accepts_none();
   if (kind_ == TypeKind::optional) return wanted.accepts_none() && element()->fits(wanted);
-  if (!wanted.list) return base_fits(*this, wanted.base);
+  if (!wanted.list) return base_fits(*this, wanted);
   if (kind_ == TypeKind::list || kind_ == TypeKind::tuple) {
     for (const Type* e : elements()) {
       if (e->is(TypeKind::any)) continue;
@@ -357,11 +362,11 @@ bool Type::fits(const SchemaType& wanted) const {
       }
       const Type* item = e->is(TypeKind::optional) ? e->element() : e;
       if (e->is(TypeKind::optional) && !wanted.element_optional) return false;
-      if (!base_fits(*item, wanted.base)) return false;
+      if (!base_fits(*item, wanted)) return false;
     }
     return true;
   }
-  return wanted.fixed_size && base_fits(*this, wanted.base);
+  return wanted.fixed_size && base_fits(*this, wanted);
 }
 
 bool Type::fits(const Type& wanted) const {

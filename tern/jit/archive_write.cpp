@@ -8,6 +8,7 @@
 #include "tern/jit/archive.h"
 #include "tern/jit/debug_info.h"
 #include "tern/jit/upgraders.h"
+#include "tern/ops/quantized/packed.h"
 #include "tern/script/compile.h"
 #include "tern/script/signature.h"
 
@@ -30,9 +31,10 @@ struct StorageTable {
   }
 };
 
+// `parameters` writes the scales and zero points of a quantized tensor, which are tensors when they are many.
 void write_tensor(io::PickleWriter& out, const Tensor& t, const std::string& key, int64_t elements,
-                  bool requires_grad) {
-  out.global("torch._utils", "_rebuild_tensor_v2");
+                  bool requires_grad, tern::Function<void(const Quantizer&)> parameters = {}) {
+  out.global("torch._utils", t.is_quantized() ? "_rebuild_qtensor" : "_rebuild_tensor_v2");
   out.mark();
   out.mark();
   out.string("storage");
@@ -48,12 +50,42 @@ void write_tensor(io::PickleWriter& out, const Tensor& t, const std::string& key
     for (SymInt d : dims) out.integer(d.as_int());
     out.tuple();
   }
+  if (t.is_quantized()) {
+    const Quantizer& q = quantizer_of(t);
+    out.mark();
+    out.global("torch", name(q.scheme));
+    if (q.per_tensor()) {
+      out.real(q.scale);
+      out.integer(q.zero_point);
+    } else {
+      if (!parameters) fail(ErrorKind::not_supported, "save: an example input quantized per channel");
+      parameters(q);
+      out.integer(q.axis);
+    }
+    out.tuple();
+  }
   out.boolean(requires_grad);
   out.global("collections", "OrderedDict");
   out.empty_tuple();
   out.reduce();
   out.tuple();
   out.reduce();
+}
+
+// What the classes of packed weights give as their state: lists keep the types PyTorch asks for.
+const Type* state_type(std::string_view class_name) {
+  const Type *tensors = Type::list(Type::tensor()), *floats = Type::list(Type::floating()),
+             *ints = Type::list(Type::integer());
+  if (class_name == quantized::linear_class)
+    return Type::tuple(std::vector<const Type*>{Type::tensor(), Type::optional(Type::tensor())});
+  if (class_name == quantized::embedding_class)
+    return Type::tuple(std::vector<const Type*>{Type::integer(), tensors, floats, ints});
+  if (class_name == quantized::cell_class)
+    return Type::tuple(
+        std::vector<const Type*>{Type::string(), tensors, floats, ints,
+                                 Type::list(Type::class_named(Symbol(quantized::linear_class)))});
+  return Type::tuple(
+      std::vector<const Type*>{Type::string(), tensors, Type::list(Type::optional(Type::tensor()))});
 }
 
 class Pickler {
@@ -139,7 +171,10 @@ class Pickler {
       fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
     write_tensor(out_, t, std::to_string(storages_.add(t.storage())),
                  static_cast<int64_t>(t.storage()->bytes) / t.element_size(),
-                 t.body()->requires_grad || t.requires_grad());
+                 t.body()->requires_grad || t.requires_grad(), [this](const Quantizer& q) {
+                   tensor(q.scales);
+                   tensor(q.zero_points);
+                 });
     memo_[t.body()] = out_.put();
   }
 
@@ -192,6 +227,18 @@ class Pickler {
     memo_[v.box()] = out_.put();
   }
   void object(const tern::Value& v) {
+    if (const auto* native = dynamic_cast<const NativeObject*>(v.box())) {
+      if (again(v.box())) return;
+      std::string_view name = native->class_name();
+      size_t dot = name.rfind('.');
+      out_.global(name.substr(0, dot), name.substr(dot + 1));
+      out_.empty_tuple();
+      out_.new_object();
+      value(kept_.emplace_back(native->state()), state_type(name));
+      out_.build();
+      memo_[v.box()] = out_.put();
+      return;
+    }
     Object* o = Object::of(v);
     if (!o)
       fail(ErrorKind::not_supported,
@@ -204,8 +251,7 @@ class Pickler {
     out_.new_object();
     if (script::Function* get_state = o->type->method("__getstate__");
         get_state && o->type->method("__setstate__")) {
-      tern::Value state = get_state->call(std::vector<tern::Value>{v});
-      value(state, get_state->returns());
+      value(kept_.emplace_back(get_state->call(std::vector<tern::Value>{v})), get_state->returns());
       out_.build();
       memo_[v.box()] = out_.put();
       return;
@@ -225,6 +271,7 @@ class Pickler {
   StorageTable& storages_;
   io::PickleWriter out_;
   std::unordered_map<const void*, uint32_t> memo_;
+  std::deque<tern::Value> kept_;  // states that were made: the memo knows values by their address
   int depth_ = 0;
 };
 
@@ -241,7 +288,7 @@ class Needed {
     if (!t->name().empty()) class_named(t->name());
   }
   void class_named(Symbol name) {
-    if (!names_.insert(name.str()).second) return;
+    if (quantized::is_native_class(name.view()) || !names_.insert(name.str()).second) return;
     ClassType* c = unit_.find_class(name);
     if (!c) failf("save: the class {} is not known", name.view());
     classes.push_back(c);

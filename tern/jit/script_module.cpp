@@ -416,6 +416,10 @@ ScriptModule ScriptModule::deepcopy() const {
     }
     Tensor c = make_view_of(s->second, t.sizes(), t.strides(), t.offset(), t.dtype());
     c.body()->is_parameter = t->is_parameter;
+    if (t.is_quantized()) {
+      c->quantizer = t->quantizer;
+      c->rungs |= rung_quantized;
+    }
     if (t->requires_grad) c.requires_grad_(true);
     return it->second = c;
   }));

@@ -4,6 +4,8 @@
 
 #include "tern/base/format.h"
 #include "tern/jit/archive.h"
+#include "tern/jit/reader.h"
+#include "tern/ops/quantized/packed.h"
 
 namespace tern::jit {
 
@@ -257,13 +259,16 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
       return tern::Value(
           make_tensor(dims(args[1]), dims(args[2]), static_cast<DType>(read(args[0]).to_int()), kMeta, true));
     }
-    std::string_view kind = name.find("sparse") != std::string_view::npos    ? "sparse tensors"
-                            : name.find("qtensor") != std::string_view::npos ? "quantized tensors"
-                            : name.find("nested") != std::string_view::npos  ? "nested tensors"
-                                                                             : "tensors of this kind";
+    if (name == "_rebuild_qtensor") {
+      need(6);
+      return quantized_tensor(args);
+    }
+    std::string_view kind = name.find("sparse") != std::string_view::npos   ? "sparse tensors"
+                            : name.find("nested") != std::string_view::npos ? "nested tensors"
+                                                                            : "tensors of this kind";
     failf(ErrorKind::not_supported,
-          "{}: {} (torch._utils.{}) are not supported: save them as dense tensors (to_dense(), dequantize())",
-          label_, kind, name);
+          "{}: {} (torch._utils.{}) are not supported: save them as dense tensors (to_dense())", label_, kind,
+          name);
   }
   if (module == "torch._tensor" && name == "_rebuild_from_type_v2") {
     // A tensor of a subclass or with attributes: what it is made from.
@@ -332,6 +337,8 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     need(1);
     return tern::Value(args[0].as_string());
   }
+  if (module.starts_with("__torch__.torch.classes.") && !opaque_classes)
+    return native(p, std::string(module) + "." + std::string(name));
   if (unit_ && (module == "__torch__" || module.starts_with("__torch__.")))
     return instance(p, std::string(module) + "." + std::string(name));
   if (opaque_classes) return opaque(module, name, p);
@@ -340,25 +347,68 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
 }
 
 namespace {
-// Code of a file that runs while it is read: no loops and no calls, so that reading always ends.
-bool ends_surely(const ir::Block& block) {
+// Code of a file that runs while it is read: no loops, and only so many steps through the methods it calls,
+// so that reading always ends.
+bool ends_surely(script::Unit& unit, const ir::Block& block, int depth, int& steps) {
   for (const ir::Node& n : block) {
-    if (n.is("prim::Loop") || n.is("prim::CallMethod") || n.is("prim::CallFunction")) return false;
+    if (--steps < 0 || n.is("prim::Loop") || n.is("prim::CallFunction")) return false;
+    if (n.is("prim::CallMethod")) {
+      const tern::Value* name = n.attribute("name");
+      const ir::Type* type = n.input(0).type();
+      script::ClassType* c = type && name && depth ? unit.find_class(type->name()) : nullptr;
+      script::Function* f = c ? c->method(Symbol(name->string())) : nullptr;
+      if (!f) return false;
+      unit.compile(*f);
+      if (!f->compiled() || !ends_surely(unit, f->graph().top(), depth - 1, steps)) return false;
+    }
     for (const ir::Block* b : n.blocks())
-      if (!ends_surely(*b)) return false;
+      if (!ends_surely(unit, *b, depth, steps)) return false;
   }
   return true;
 }
 }  // namespace
 
-tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
-  if (class_name.starts_with("__torch__.torch.classes."))
+// An object of a class that PyTorch defines in C++.
+tern::Value Unpickler::native(const Pickle& p, std::string_view class_name) {
+  if (!quantized::is_native_class(class_name))
     failf(ErrorKind::not_supported,
-          "{}: the module holds an object of torch.classes.{}, a C++ class of PyTorch{}, which Tern does not "
+          "{}: the module holds an object of torch.classes.{}, a C++ class of PyTorch, which Tern does not "
           "have",
-          label_, class_name.substr(24),
-          class_name.find("quantized") != std::string_view::npos ? " (packed weights of a quantized layer)"
-                                                                 : "");
+          label_, class_name.substr(24));
+  std::optional<Pickle> state = p.state();
+  if (!state) bad(fmt::format("an object of {} without its state", class_name));
+  tern::Value given = read(*state);
+  if (without_data) return Opaque::make(std::string(class_name));
+  return with_label(label_, [&] { return quantized::native_object(class_name, given); });
+}
+
+tern::Value Unpickler::quantized_tensor(const Pickle& args) {
+  Tensor t = tensor(args[0], args[1], args[2], args[3], false, std::nullopt).tensor();
+  if (!is_quantized(t.dtype())) bad(fmt::format("a quantized tensor of {}", name(t.dtype())));
+  Pickle q = args[4];
+  if (!q.is(PickleKind::tuple) || q.size() < 3 || !q[0].is(PickleKind::global) || q[0].module() != "torch")
+    bad("a quantized tensor without its quantizer");
+  QuantizerPtr quantizer;
+  if (q[0].name() == "per_tensor_affine") {
+    quantizer = per_tensor_quantizer(q[1].as_double(), q[2].as_int());
+  } else if (q[0].name() == "per_channel_affine" || q[0].name() == "per_channel_affine_float_qparams") {
+    if (q.size() < 4) bad("a quantized tensor without its axis");
+    tern::Value scales = read(q[1]), zeros = read(q[2]);
+    if (!scales.is_tensor() || !zeros.is_tensor()) bad("a quantized tensor without scales");
+    int64_t axis = q[3].as_int();
+    if (axis < 0 || axis >= t.dim() || !(scales.tensor().numel() == t.sizes()[static_cast<size_t>(axis)]))
+      bad("a quantized tensor whose scales do not fit its axis");
+    quantizer =
+        with_label(label_, [&] { return per_channel_quantizer(scales.tensor(), zeros.tensor(), axis); });
+  } else {
+    bad(fmt::format("a tensor quantized by torch.{}, which is not known", q[0].name()));
+  }
+  t->quantizer = quantizer;
+  t->rungs |= rung_quantized;
+  return tern::Value(t);
+}
+
+tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   script::ClassType* type = unit_->find_class(Symbol(class_name));
   if (!type) bad(fmt::format("the archive has no code for the class {}", class_name));
   if (type->kind == script::ClassKind::named_tuple) {
@@ -372,7 +422,8 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
   if (!state) return object;
   if (script::Function* set_state = type->method("__setstate__")) {
     unit_->compile(*set_state);
-    if (set_state->args().size() != 2 || !ends_surely(set_state->graph().top()))
+    int steps = 10000;
+    if (set_state->args().size() != 2 || !ends_surely(*unit_, set_state->graph().top(), 4, steps))
       bad(fmt::format("the __setstate__ of {} is more than a list of assignments", class_name));
     tern::Value given = read(*state);
     apply_type(given, *set_state->args()[1].type);

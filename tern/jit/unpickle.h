@@ -37,6 +37,8 @@ class Unpickler {
   void collect_state(const io::Pickle& module, const std::string& prefix, int depth,
                      std::vector<std::pair<tern::Value, tern::Value>>& entries);
   tern::Value instance(const io::Pickle& p, std::string_view class_name);
+  tern::Value native(const io::Pickle& p, std::string_view class_name);
+  tern::Value quantized_tensor(const io::Pickle& args);
   tern::Value tensor(const io::Pickle& storage, const io::Pickle& offset, const io::Pickle& size,
                      const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype);
   Tensor tensor_over(const Storage& s, const Dims& sizes, const Dims& strides, int64_t offset, DType dtype);

@@ -132,6 +132,7 @@ Span<const Lowering> attention_lowerings();
 Span<const Lowering> sort_lowerings();
 Span<const Lowering> copy_lowerings();
 Span<const Lowering> rnn_lowerings();
+Span<const Lowering> quant_lowerings();
 const Lowering* find_lowering(std::string_view qualified);
 bool can_lower(const Op& op);  // a rule or a function exists
 

@@ -8,6 +8,7 @@
 #include "tern/base/format.h"
 #include "tern/capture/retrace.h"
 #include "tern/dispatch/ladder.h"
+#include "tern/dispatch/op_flags.h"
 #include "tern/dispatch/pointwise.h"
 
 namespace tern::runtime {
@@ -76,6 +77,16 @@ bool is_plannable(const ir::Block& block, std::string& why) {
   return true;
 }
 
+// Quantized tensors carry more than memory: such graphs are interpreted.
+bool is_quantized(const ir::Block& block) {
+  for (const ir::Node& n : block) {
+    if (n.op() && n.op()->is(op_whole) && !n.kind().view().starts_with("quantized_decomposed::")) return true;
+    for (const ir::Block* inner : n.blocks())
+      if (is_quantized(*inner)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // Builds a Plan: retraces the graph for its sizes, folds constants, makes steps, lays out memory.
@@ -84,8 +95,10 @@ class Planner {
   Planner(Plan& plan, const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs)
       : plan_(plan) {
     std::string why;
+    if (is_quantized(graph.top()))
+      fail(ErrorKind::not_supported, "the graph cannot be planned: it has quantized tensors");
     capture::RetraceOptions options;
-    options.expand = [](const Op& op) { return op.is(op_composite); };
+    options.expand = [](const Op& op) { return op.is(op_composite) || (op.is(op_whole) && op.body); };
     size_t next = 0;
     for (const Binding& b : bindings) {
       const Value& v = b.tensor.defined() ? Value(b.tensor) : inputs[next];

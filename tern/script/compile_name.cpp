@@ -4,6 +4,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/ops/quantized/packed.h"
 #include "tern/script/compiler.h"
 
 namespace tern::script {
@@ -428,6 +429,7 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
   switch (t->kind()) {
     case TypeKind::class_:
     case TypeKind::interface: {
+      if (std::string op = quantized::method_operator(t->name().view(), n); !op.empty()) return bound(op);
       ClassType* c = unit_.find_class(t->name());
       if (!c) error(at, fmt::format("the class {} is not known", t->name().view()));
       // Attributes of a user's class come from its __init__.

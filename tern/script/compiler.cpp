@@ -1,6 +1,7 @@
 // Functions and classes: signatures from annotations, attributes from class bodies, and the run over a
 // function's body.
 #include "tern/script/compiler.h"
+#include "tern/ops/quantized/packed.h"
 
 #include <algorithm>
 #include <cmath>
@@ -253,6 +254,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
       {"torch.Stream", Type::any()},
       {"Callable", Type::function()}};
   if (auto it = names.find(path); it != names.end()) return it->second;
+  if (quantized::is_native_class(path)) return Type::class_named(Symbol(path));
   for (const std::string& full : {path, std::string(qualifier) + "." + path})
     if (unit.has(Symbol(full)) || full.starts_with("__torch__"))
       if (ClassType* c = unit.find_class(Symbol(full))) return c->type();

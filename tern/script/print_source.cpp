@@ -151,6 +151,7 @@ class Printer {
       }
       case ValueKind::object:
         if (ir::EnumMember* m = ir::EnumMember::of(v)) return m->type.str() + "." + m->name;
+        if (dynamic_cast<NativeObject*>(v.box())) return "CONSTANTS.c" + std::to_string(constants_.add(v));
         fail(ErrorKind::not_supported, "an object cannot be a constant of TorchScript source");
     }
     return "None";

@@ -554,6 +554,8 @@ bool is_instance(const tern::Value& v, const ir::Type& t) {
     }
     case TypeKind::class_: {
       Object* o = Object::of(v);
+      if (const auto* native = v.is_object() ? dynamic_cast<const NativeObject*>(v.box()) : nullptr)
+        return t.name() == Symbol(native->class_name());
       return o && o->type->name == t.name();
     }
     case TypeKind::interface:

@@ -16,7 +16,7 @@ struct Row {
   const char* script;
   const char* other;  // torch's second name: "float" for float32
   int8_t size;
-  char category;  // b(ool) u(nsigned) i(nteger) f(loat) 8 (float8) c(omplex)
+  char category;  // b(ool) u(nsigned) i(nteger) f(loat) 8 (float8) c(omplex) q(uantized)
 };
 constexpr Row rows[] = {
     {DType::uint8, "uint8", "Byte", "byte", 1, 'u'},
@@ -31,6 +31,9 @@ constexpr Row rows[] = {
     {DType::complex64, "complex64", "ComplexFloat", "cfloat", 8, 'c'},
     {DType::complex128, "complex128", "ComplexDouble", "cdouble", 16, 'c'},
     {DType::bool_, "bool", "Bool", "bool", 1, 'b'},
+    {DType::qint8, "qint8", "QInt8", "", 1, 'q'},
+    {DType::quint8, "quint8", "QUInt8", "", 1, 'q'},
+    {DType::qint32, "qint32", "QInt32", "", 4, 'q'},
     {DType::bfloat16, "bfloat16", "BFloat16", "bfloat16", 2, 'f'},
     {DType::float8_e5m2, "float8_e5m2", "Float8_e5m2", "", 1, '8'},
     {DType::float8_e4m3fn, "float8_e4m3fn", "Float8_e4m3fn", "", 1, '8'},
@@ -64,6 +67,7 @@ int64_t element_size(DType t) { return row(t).size; }
 bool is_floating(DType t) { return row(t).category == 'f' || row(t).category == '8'; }
 bool is_complex(DType t) { return row(t).category == 'c'; }
 bool is_float8(DType t) { return row(t).category == '8'; }
+bool is_quantized(DType t) { return row(t).category == 'q'; }
 bool is_integral(DType t, bool including_bool) {
   char c = row(t).category;
   return c == 'i' || c == 'u' || (including_bool && c == 'b');
@@ -115,6 +119,11 @@ DType promote(DType a, DType b) {
   if (a == b) return a;
   if (a == DType::undefined) return b;
   if (b == DType::undefined) return a;
+  if (is_quantized(a) || is_quantized(b))
+    failf(
+        "promoteTypes with quantized numbers is not handled yet; figure out what the correct rules should "
+        "be, offending types: {} {}",
+        script_name(a), script_name(b));
   if (is_float8(a) || is_float8(b))
     failf("Promotion for Float8 Types is not supported, attempted to promote {} and {}", script_name(a),
           script_name(b));
@@ -144,6 +153,7 @@ DType promote(DType a, DType b) {
 }
 
 bool can_cast(DType from, DType to) {
+  if (is_quantized(from) || is_quantized(to)) return from == to;
   if (is_complex(from) && !is_complex(to)) return false;
   if (is_floating(from) && is_integral(to, true)) return false;
   if (is_integral(from) && to == kBool) return false;

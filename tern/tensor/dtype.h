@@ -24,6 +24,9 @@ enum class DType : uint8_t {
   complex64 = 9,
   complex128 = 10,
   bool_ = 11,
+  qint8 = 12,  // quantized: integers that a Quantizer gives a meaning (tensor/quantizer.h)
+  quint8 = 13,
+  qint32 = 14,
   bfloat16 = 15,
   float8_e5m2 = 23,
   float8_e4m3fn = 24,
@@ -49,9 +52,10 @@ bool is_complex(DType t);
 bool is_integral(DType t, bool including_bool = false);
 bool is_signed(DType t);
 bool is_float8(DType t);
-DType to_real(DType t);     // complex64 -> float32; others unchanged
-DType to_complex(DType t);  // float32 -> complex64
-DType default_dtype();      // float32 unless set
+bool is_quantized(DType t);  // qint8, quint8, qint32
+DType to_real(DType t);      // complex64 -> float32; others unchanged
+DType to_complex(DType t);   // float32 -> complex64
+DType default_dtype();       // float32 unless set
 void set_default_dtype(DType t);
 // torch.promote_types: the smallest type both can be cast to. Throws for float8 with another type and for
 // uint16/32/64 with another integer type, as PyTorch does.

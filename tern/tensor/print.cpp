@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "tern/base/format.h"
-#include "tern/tensor/tensor.h"
+#include "tern/tensor/quantizer.h"
+#include "tern/tensor/value.h"
 
 namespace tern {
 
@@ -180,7 +181,29 @@ std::string Tensor::str() const {
   std::string prefix = is_fake() && !is_meta() ? "FakeTensor(" : "tensor(", text;
   std::vector<std::string> suffixes;
   std::string dtype_text = "dtype=torch." + std::string(tern::name(dtype()));
-  if (is_fake()) {
+  if (is_quantized()) {
+    // The real numbers, and what makes them.
+    const Quantizer& q = *body_->quantizer;
+    suffixes.push_back("size=" + shape_text(*this));
+    suffixes.push_back(dtype_text);
+    suffixes.push_back("quantization_scheme=torch." + std::string(tern::name(q.scheme)));
+    if (q.per_tensor()) {
+      suffixes.push_back("scale=" + Value(q.scale).str());
+      suffixes.push_back(fmt::format("zero_point={}", q.zero_point));
+    } else {
+      suffixes.push_back("scale=" + q.scales.str());
+      suffixes.push_back("zero_point=" + q.zero_points.str());
+      suffixes.push_back(fmt::format("axis={}", q.axis));
+    }
+    if (is_fake()) {
+      text = "...";
+    } else if (int_numel() == 0) {
+      text = "[]";
+    } else {
+      Tensor numbers = dequantized(*this);
+      text = Printer(numbers).text(0, 0, prefix.size());
+    }
+  } else if (is_fake()) {
     if (is_meta()) suffixes.push_back("device='meta'");
     suffixes.push_back("size=" + shape_text(*this));
     if (dtype() != default_dtype()) suffixes.push_back(dtype_text);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/tensor/quantizer.h"
 
 namespace tern {
 
@@ -173,7 +174,8 @@ Tensor Tensor::as_view(Dims sizes, Dims strides, SymInt offset) const {
   Tensor t = Tensor::adopt(b);
   b->dtype = dtype();
   b->device = device();
-  b->rungs = body_->rungs & rung_fake;
+  b->rungs = body_->rungs & (rung_fake | rung_quantized);
+  if (is_quantized()) b->quantizer = body_->quantizer;
   b->storage = body_->storage;
   b->offset = offset;
   b->sizes = std::move(sizes);
@@ -402,6 +404,7 @@ Tensor tensor(Scalar value, TensorOptions options) {
 
 Scalar read_scalar(const Tensor& t) {
   if (t->wrapped_number && t.is_fake()) return t.offset();
+  if (t.is_quantized()) return static_cast<double>(dequantized(t).data_ptr<float>()[0]);
   const void* p = t.data();
   auto real = [&]<class T>(T) { return static_cast<double>(static_cast<float>(*static_cast<const T*>(p))); };
   switch (t.dtype()) {

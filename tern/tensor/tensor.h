@@ -23,6 +23,7 @@ using Dims = SmallVector<SymInt, 6>;
 
 struct AutogradMeta;  // autograd/history.h: gradient, history, hooks
 struct AliasView;     // capture/functional.h: how this view comes from its base
+struct Quantizer;     // tensor/quantizer.h: what the integers of a quantized tensor stand for
 class Tensor;
 
 struct TensorBody {
@@ -45,6 +46,7 @@ struct TensorBody {
   AliasView* alias = nullptr;
   void (*free_autograd)(AutogradMeta*) = nullptr;
   void (*free_alias)(AliasView*) = nullptr;
+  std::shared_ptr<const Quantizer> quantizer;  // of a quantized dtype; rung_quantized is set with it
   void* python = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
 };
 
@@ -104,6 +106,7 @@ class Tensor {
   bool is_symbolic() const { return body_->symbolic; }
   bool is_floating_point() const { return tern::is_floating(dtype()); }
   bool is_complex() const { return tern::is_complex(dtype()); }
+  bool is_quantized() const { return body_->rungs & rung_quantized; }
   int64_t element_size() const { return tern::element_size(dtype()); }
   SymInt nbytes() const { return numel() * element_size(); }
 

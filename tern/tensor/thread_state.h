@@ -14,6 +14,7 @@ enum Rung : uint8_t {
   rung_functional = 4,
   rung_core = 8,
   rung_fake = 16,
+  rung_quantized = 32,  // of tensors only: the operator's rule for quantized tensors, below all others
 };
 
 class Mode;

@@ -232,6 +232,8 @@ std::string Value::str() const {
       return text + "}";
     }
     case ValueKind::object:
+      if (const auto* native = dynamic_cast<const NativeObject*>(box_))
+        return "<" + std::string(native->class_name()) + ">";
       return "<object>";
     default:
       return scalar().str();

@@ -142,6 +142,12 @@ class Value {
 };
 static_assert(sizeof(Value) == 16);
 
+// An object of a class that PyTorch defines in C++ and Tern knows (torch.classes): packed weights.
+struct NativeObject : Box {
+  virtual std::string_view class_name() const = 0;  // "__torch__.torch.classes.rnn.CellParamsBase"
+  virtual Value state() const = 0;                  // what a file keeps of it
+};
+
 struct StringBox : Box {
   std::string text;
 };

@@ -15,7 +15,8 @@
 // @plain(1,2) (results that never have history) @geometry (of an @inplace_only: sizes and strides only)
 // @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none)
 // @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by
-// hand) @inplace_only (the row is itself x_).
+// hand) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its results itself, those without
+// data included: quantized tensors, objects) @id(name) (where two namespaces would give one identifier).
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -54,6 +55,7 @@ struct Entry {
 
   bool has(const string& flag) const { return flags.count(flag); }
   string id() const {  // C++ identifier: add_Tensor
+    if (auto it = flags.find("id"); it != flags.end()) return it->second;
     string text = (ns == "aten" ? "" : ns + "_") + name + (overload.empty() ? "" : "_" + overload);
     std::replace(text.begin(), text.end(), '.', '_');
     for (const Param& p : params)
@@ -194,7 +196,7 @@ Family read_family(const string& path) {
           "pointwise",    "float",    "bool",      "real",      "condition", "scalars", "view",
           "dynamic",      "core",     "random",    "composite", "no_grad",   "same",    "impure",
           "inplace",      "noout",    "out",       "loop",      "kernel",    "cpp",     "params",
-          "inplace_only", "implicit", "nodefault", "plain",     "geometry"};
+          "inplace_only", "implicit", "nodefault", "plain",     "geometry",  "whole",   "id"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -287,6 +289,7 @@ string cpp_type(const Family& f, const Entry& e, const string& type) {
   }
   if (t == "int[]" || t == "int[]?") return "Ints";
   if (t == "SymInt[]" && type != t) return "Span<const SymInt>";
+  if (t.rfind("__torch__.", 0) == 0) return "const Value&";  // objects, and lists of them
   auto it = table.find(t);
   if (it == table.end()) die(f.path, e.line, "opgen knows no C++ type for '" + type + "'");
   return it->second;
@@ -294,13 +297,13 @@ string cpp_type(const Family& f, const Entry& e, const string& type) {
 
 string cpp_return(const Family& f, const Entry& e) {
   auto one = [&](const string& t) -> string {
-    if (t == "Tensor") return "Tensor";
+    if (t == "Tensor" || t == "Tensor?") return "Tensor";
     if (t == "Tensor[]") return "std::vector<Tensor>";
-    if (t == "int" || t == "SymInt") return "SymInt";
+    if (t == "int" || t == "SymInt" || t == "QScheme") return "SymInt";
     if (t == "bool") return "bool";
     if (t == "float") return "double";
     if (t == "Scalar") return "Scalar";
-    if (t == "SymInt[]" || t == "int[]") return "Value";
+    if (t == "SymInt[]" || t == "int[]" || t == "Any" || t.rfind("__torch__.", 0) == 0) return "Value";
     die(f.path, e.line, "opgen knows no result type '" + t + "'");
   };
   if (e.returns.empty()) return "void";
@@ -444,8 +447,8 @@ Entry derive_out(const Entry& e) {
 }
 
 bool has_kernel(const Entry& e) {
-  return !e.has("view") && !e.has("dynamic") && !e.has("composite") && !e.has("inplace_only") &&
-         (e.body.empty() || e.has("kernel") || e.has("pointwise"));
+  return !e.has("view") && !e.has("dynamic") && !e.has("whole") && !e.has("composite") &&
+         !e.has("inplace_only") && (e.body.empty() || e.has("kernel") || e.has("pointwise"));
 }
 bool wants_out(const Entry& e) {
   bool derived = has_kernel(e) || (e.has("out") && !e.has("view") && !e.has("inplace_only"));
@@ -453,8 +456,8 @@ bool wants_out(const Entry& e) {
   return std::all_of(e.returns.begin(), e.returns.end(), [](const Param& p) { return p.type == "Tensor"; });
 }
 bool is_composite(const Entry& e) {
-  return e.has("composite") ||
-         (!e.body.empty() && !has_kernel(e) && !e.has("view") && !e.has("dynamic") && !e.has("inplace_only"));
+  return e.has("composite") || (!e.body.empty() && !has_kernel(e) && !e.has("view") && !e.has("dynamic") &&
+                                !e.has("whole") && !e.has("inplace_only"));
 }
 
 // ---- output ----
@@ -524,7 +527,7 @@ string args_header(const Family& f) {
     if (e.has("view")) o << cpp_return(f, e) << " view_" << id << a << ");\n";
     if (e.has("dynamic"))
       o << cpp_return(f, e) << " kernel_" << id << a << ");\nShapes shape_" << id << a << ");\n";
-    if (e.has("inplace_only")) o << cpp_return(f, e) << " kernel_" << id << a << ");\n";
+    if (e.has("inplace_only") || e.has("whole")) o << cpp_return(f, e) << " kernel_" << id << a << ");\n";
     if (e.body == "cpp" || (e.has("composite") && e.body.empty()))
       o << cpp_return(f, e) << " body_" << id << a << ");\n";
     if (e.has("params")) o << "void params_" << id << a << ", kernels::Params& params);\n";
@@ -609,7 +612,7 @@ string source(const Family& f, const vector<Family>& families) {
     if (rows[i].kind == 'o') name += "_out";
     o << signature(f, e, name, false, rows[i].kind == 'o') << " {\n  const Arg args[] = {";
     for (size_t k = 0; k < e.params.size(); ++k) {
-      bool any = e.params[k].type == "Any";
+      bool any = e.params[k].type == "Any" || e.params[k].type.rfind("__torch__.", 0) == 0;
       o << (k ? ", " : "") << (any ? "Arg(&" + e.params[k].name + ")" : "Arg(" + e.params[k].name + ")");
     }
     if (e.params.empty()) o << "Arg()";
@@ -623,9 +626,9 @@ string source(const Family& f, const vector<Family>& families) {
     auto take = [&](size_t k) -> string {
       const string& t = e.returns[k].type;
       string v = "r[" + std::to_string(k) + "]";
-      if (t == "Tensor") return v + ".take_tensor()";
+      if (t == "Tensor" || t == "Tensor?") return v + ".take_tensor()";
       if (t == "Tensor[]") return v + ".tensors()";
-      if (t == "int" || t == "SymInt") return v + ".sym()";
+      if (t == "int" || t == "SymInt" || t == "QScheme") return v + ".sym()";
       if (t == "bool") return v + ".to_bool()";
       if (t == "float") return v + ".to_double()";
       if (t == "Scalar") return v + ".scalar()";
@@ -665,7 +668,7 @@ string source(const Family& f, const vector<Family>& families) {
       o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id
         << "(args::" << id << "(a)); }\n";
     }
-    if (e.has("inplace_only")) call_thunk("kernel");
+    if (e.has("inplace_only") || e.has("whole")) call_thunk("kernel");
     if (e.body == "cpp" || (e.has("composite") && e.body.empty())) {
       call_thunk("body");
     } else if (!e.body.empty()) {
@@ -753,7 +756,8 @@ string source(const Family& f, const vector<Family>& families) {
         {"real", "op_real"},           {"condition", "op_condition"}, {"scalars", "op_scalars"},
         {"view", "op_view"},           {"dynamic", "op_dynamic"},     {"core", "op_core"},
         {"random", "op_random"},       {"no_grad", "op_no_grad"},     {"same", "op_same_shape"},
-        {"impure", "op_impure"},       {"implicit", "op_implicit"},   {"geometry", "op_geometry"}};
+        {"impure", "op_impure"},       {"implicit", "op_implicit"},   {"geometry", "op_geometry"},
+        {"whole", "op_whole"}};
     for (auto [flag, constant] : flags) {
       if (row.kind != ' ' && row.kind != 'w' && (string(flag) == "core" || string(flag) == "pointwise"))
         continue;
@@ -774,7 +778,7 @@ string source(const Family& f, const vector<Family>& families) {
       }
       if (b.has("dynamic")) o << ", .shape = shape_thunk_" << id;
       if (b.has("view")) o << ", .call = view_thunk_" << id;
-      if (b.has("dynamic") || b.has("inplace_only")) o << ", .call = kernel_thunk_" << id;
+      if (b.has("dynamic") || b.has("inplace_only") || b.has("whole")) o << ", .call = kernel_thunk_" << id;
       if (!b.body.empty() || b.has("composite")) o << ", .body = body_thunk_" << id;
     }
     if (!b.grads.empty() && row.kind != 'o') {

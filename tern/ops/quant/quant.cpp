@@ -273,6 +273,36 @@ std::tuple<Tensor, Tensor> body_quantized_decomposed_choose_qparams_per_token_as
   return {to(scale, kDouble), to(round(clamp(point, Scalar(-128), Scalar(127))), kLong)};
 }
 
+// Exports keep these as calls (PyTorch does, too): the kernel is the body.
+Tensor kernel_quantized_decomposed_quantize_per_tensor(
+    const args::quantized_decomposed_quantize_per_tensor& a) {
+  return body_quantized_decomposed_quantize_per_tensor(a);
+}
+Tensor kernel_quantized_decomposed_quantize_per_tensor_tensor(
+    const args::quantized_decomposed_quantize_per_tensor_tensor& a) {
+  return body_quantized_decomposed_quantize_per_tensor_tensor(a);
+}
+Tensor kernel_quantized_decomposed_dequantize_per_tensor(
+    const args::quantized_decomposed_dequantize_per_tensor& a) {
+  return body_quantized_decomposed_dequantize_per_tensor(a);
+}
+Tensor kernel_quantized_decomposed_dequantize_per_tensor_tensor(
+    const args::quantized_decomposed_dequantize_per_tensor_tensor& a) {
+  return body_quantized_decomposed_dequantize_per_tensor_tensor(a);
+}
+Tensor kernel_quantized_decomposed_quantize_per_channel(
+    const args::quantized_decomposed_quantize_per_channel& a) {
+  return body_quantized_decomposed_quantize_per_channel(a);
+}
+Tensor kernel_quantized_decomposed_dequantize_per_channel(
+    const args::quantized_decomposed_dequantize_per_channel& a) {
+  return body_quantized_decomposed_dequantize_per_channel(a);
+}
+std::tuple<Tensor, Tensor> kernel_quantized_decomposed_choose_qparams_tensor(
+    const args::quantized_decomposed_choose_qparams_tensor& a) {
+  return body_quantized_decomposed_choose_qparams_tensor(a);
+}
+
 Shapes shape__int_mm(const args::_int_mm& a) {
   if (a.self.dim() != 2 || a.mat2.dim() != 2) fail("Expected self and mat2 to be of dimension 2");
   if (a.self.dtype() != kChar)

@@ -1,0 +1,233 @@
+// Recurrent layers with packed weights: the products are quantized, the gates are float.
+#include "tern/base/format.h"
+#include "tern/ops.h"
+#include "tern/ops/elements.h"
+#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/values.h"
+#include "tern/ops/quantized_rnn.args.h"
+
+namespace tern {
+namespace quantized {
+
+const CellParameters& CellParameters::of(const Value& v, const char* op) {
+  const auto* p = v.is_object() ? dynamic_cast<const CellParameters*>(v.box()) : nullptr;
+  if (!p) failf(ErrorKind::type, "{}: expected the packed weights of a cell, got {}", op, v.kind_name());
+  return *p;
+}
+Tensor CellParameters::linear_input(const Tensor& x) const {
+  const PackedLinear& w = PackedLinear::of(input, "quantized_lstm");
+  return half ? w.run_half(x, false) : w.run_dynamic(x, reduce_range, false);
+}
+Tensor CellParameters::linear_hidden(const Tensor& h) const {
+  const PackedLinear& w = PackedLinear::of(hidden, "quantized_lstm");
+  return half ? w.run_half(h, false) : w.run_dynamic(h, reduce_range, false);
+}
+
+}  // namespace quantized
+
+using namespace quantized;
+
+namespace {
+
+// Hidden state of one direction: (h, c), or h alone.
+using State = std::vector<Tensor>;
+
+State lstm_step(const Tensor& from_input, const Tensor& from_hidden, const State& s) {
+  std::vector<Tensor> gates = chunk(from_hidden + from_input, 4, 1);
+  Tensor in = sigmoid(gates[0]), forget = sigmoid(gates[1]), cell = tanh(gates[2]), out = sigmoid(gates[3]);
+  Tensor c = forget * s[1] + in * cell;
+  return {out * tanh(c), c};
+}
+State gru_step(const Tensor& from_input, const Tensor& from_hidden, const State& s) {
+  std::vector<Tensor> x = chunk(from_input, 3, 1), h = chunk(from_hidden, 3, 1);
+  Tensor reset = sigmoid(h[0] + x[0]), update = sigmoid(h[1] + x[1]), fresh = tanh(x[2] + h[2] * reset);
+  return {(s[0] - fresh) * update + fresh};
+}
+using Step = State (*)(const Tensor&, const Tensor&, const State&);
+
+struct Layers {
+  const char* op;
+  Step step;
+  int64_t parts;  // 2: h and c
+  int64_t layers;
+  bool bidirectional;
+  std::vector<const CellParameters*> cells;
+};
+
+// Rows of `state` for the sequences that are still going on.
+State first_rows(const State& s, int64_t n) {
+  State out;
+  for (const Tensor& t : s) out.push_back(t.narrow(0, 0, n));
+  return out;
+}
+
+// One direction over packed steps: step t has sizes[t] rows, which never grow. With equal sizes it is a
+// plain sequence.
+Tensor run_direction(const Layers& l, const CellParameters& cell, const Tensor& data,
+                     const std::vector<int64_t>& sizes, bool backwards, State& state) {
+  // All inputs at once: their scale is that of the whole sequence.
+  Tensor from_input = cell.linear_input(data);
+  const auto steps = static_cast<int64_t>(sizes.size());
+  std::vector<int64_t> offsets(sizes.size() + 1, 0);
+  for (size_t t = 0; t < sizes.size(); ++t) offsets[t + 1] = offsets[t] + sizes[t];
+  std::vector<Tensor> outputs(sizes.size());
+  State ended = state;  // the whole batch; rows are written back as they change
+  for (int64_t k = 0; k < steps; ++k) {
+    const auto t = static_cast<size_t>(backwards ? steps - 1 - k : k);
+    State now = first_rows(ended, sizes[t]);
+    now = l.step(from_input.narrow(0, offsets[t], sizes[t]), cell.linear_hidden(now[0]), now);
+    outputs[t] = now[0];
+    const int64_t rows = ended[0].size(0).guard_int();
+    for (size_t i = 0; i < now.size(); ++i)
+      ended[i] = sizes[t] == rows
+                     ? now[i]
+                     : cat(std::vector<Tensor>{now[i], ended[i].narrow(0, sizes[t], rows - sizes[t])}, 0);
+  }
+  state = ended;
+  return outputs.empty() ? from_input.narrow(1, 0, state[0].size(1)) : cat(outputs, 0);
+}
+
+// Results: the outputs of the last layer, and the states of all layers, stacked.
+std::vector<Tensor> run_layers(const Layers& l, Tensor data, const std::vector<int64_t>& sizes,
+                               Span<const Tensor> hx) {
+  const int64_t directions = l.bidirectional ? 2 : 1;
+  for (const Tensor& h : hx)
+    if (h.dim() != 3 || !(h.size(0) == l.layers * directions))
+      failf("{}: expected a hidden state with {} layers, got {}", l.op, l.layers * directions,
+            str(h.sizes()));
+  std::vector<std::vector<Tensor>> ends(static_cast<size_t>(l.parts));
+  for (int64_t layer = 0; layer < l.layers; ++layer) {
+    std::vector<Tensor> outputs;
+    for (int64_t d = 0; d < directions; ++d) {
+      const int64_t at = layer * directions + d;
+      State state;
+      for (const Tensor& h : hx) state.push_back(h.select(0, at));
+      outputs.push_back(run_direction(l, *l.cells[static_cast<size_t>(at)], data, sizes, d == 1, state));
+      for (int64_t i = 0; i < l.parts; ++i)
+        ends[static_cast<size_t>(i)].push_back(state[static_cast<size_t>(i)]);
+    }
+    data = outputs.size() == 1 ? outputs[0] : cat(outputs, 1);
+  }
+  std::vector<Tensor> results{data};
+  for (const auto& list : ends) results.push_back(stack(list, 0));
+  return results;
+}
+
+Layers layers_of(const char* op, Step step, int64_t parts, const Value& params, int64_t num_layers,
+                 bool bidirectional, bool train, double dropout) {
+  Layers l{op, step, parts, num_layers, bidirectional, {}};
+  if (!params.is_list() && !params.is_tuple())
+    failf(ErrorKind::type, "{}: expected a list of cell parameters, got {}", op, params.kind_name());
+  for (const Value& v : params.items()) l.cells.push_back(&CellParameters::of(v, op));
+  if (static_cast<int64_t>(l.cells.size()) != num_layers * (bidirectional ? 2 : 1))
+    failf("{}: {} cell parameters for {} layers{}", op, l.cells.size(), num_layers,
+          bidirectional ? " in two directions" : "");
+  if (train && dropout != 0)
+    failf(ErrorKind::not_supported, "{}: dropout while training is not supported", op);
+  return l;
+}
+
+std::vector<Tensor> run_input(const Layers& l, const Tensor& input, Span<const Tensor> hx, bool batch_first) {
+  if (input.dim() != 3) failf("{}: expected an input of 3 dimensions, got {}", l.op, input.dim());
+  Tensor x = batch_first ? transpose(input, 0, 1) : input;
+  const int64_t steps = x.size(0).guard_int(), batch = x.size(1).guard_int();
+  std::vector<int64_t> sizes(static_cast<size_t>(steps), batch);
+  std::vector<Tensor> r = run_layers(l, reshape(x, {SymInt(steps * batch), x.size(2)}), sizes, hx);
+  r[0] = reshape(r[0], {SymInt(steps), SymInt(batch), r[0].size(1)});
+  if (batch_first) r[0] = transpose(r[0], 0, 1);
+  return r;
+}
+std::vector<Tensor> run_data(const Layers& l, const Tensor& data, const Tensor& batch_sizes,
+                             Span<const Tensor> hx) {
+  if (batch_sizes.is_fake()) failf("{}: the batch sizes have no data", l.op);
+  std::vector<int64_t> sizes = batch_sizes.to_vector<int64_t>();
+  int64_t sum = 0, before = hx.empty() ? 0 : hx[0].size(1).guard_int();
+  for (int64_t n : sizes) {
+    if (n < 0 || n > before) failf("{}: batch sizes must not grow: {} after {}", l.op, n, before);
+    before = n;
+    sum += n;
+  }
+  if (data.dim() != 2 || !(data.size(0) == sum))
+    failf("{}: the batch sizes sum to {} but the data is {}", l.op, sum, str(data.sizes()));
+  return run_layers(l, data, sizes, hx);
+}
+void check_hidden(const char* op, Span<const Tensor> hx) {
+  if (hx.size() != 2) failf("{} expects two hidden states", op);
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> kernel_quantized_lstm_input(const args::quantized_lstm_input& a) {
+  check_hidden("lstm", a.hx);
+  Layers l =
+      layers_of("quantized_lstm", lstm_step, 2, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
+  std::vector<Tensor> r = run_input(l, a.input, a.hx, a.batch_first);
+  return {r[0], r[1], r[2]};
+}
+std::tuple<Tensor, Tensor, Tensor> kernel_quantized_lstm_data(const args::quantized_lstm_data& a) {
+  check_hidden("lstm", a.hx);
+  Layers l =
+      layers_of("quantized_lstm", lstm_step, 2, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
+  std::vector<Tensor> r = run_data(l, a.data, a.batch_sizes, a.hx);
+  return {r[0], r[1], r[2]};
+}
+std::tuple<Tensor, Tensor> kernel_quantized_gru_input(const args::quantized_gru_input& a) {
+  Layers l =
+      layers_of("quantized_gru", gru_step, 1, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
+  std::vector<Tensor> r = run_input(l, a.input, Span<const Tensor>(&a.hx, 1), a.batch_first);
+  return {r[0], r[1]};
+}
+std::tuple<Tensor, Tensor> kernel_quantized_gru_data(const args::quantized_gru_data& a) {
+  Layers l =
+      layers_of("quantized_gru", gru_step, 1, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
+  std::vector<Tensor> r = run_data(l, a.data, a.batch_sizes, Span<const Tensor>(&a.hx, 1));
+  return {r[0], r[1]};
+}
+
+namespace {
+Value dynamic_cell(const Value& w_ih, const Value& w_hh, const Tensor& b_ih, const Tensor& b_hh, bool half,
+                   bool reduce_range) {
+  PackedLinear::of(w_ih, "quantized::make_quantized_cell_params");
+  PackedLinear::of(w_hh, "quantized::make_quantized_cell_params");
+  auto* c = new CellParameters;
+  Value v = Value::object(c);
+  c->input = w_ih;
+  c->hidden = w_hh;
+  c->input_bias = b_ih;
+  c->hidden_bias = b_hh;
+  c->half = half;
+  c->reduce_range = reduce_range;
+  return v;
+}
+Tensor product(const Value& w, const Tensor& x, bool reduce_range) {
+  return PackedLinear::of(w, "quantized rnn cell").run_dynamic(x, reduce_range, false);
+}
+}  // namespace
+
+Value kernel_quantized_make_quantized_cell_params_dynamic(
+    const args::quantized_make_quantized_cell_params_dynamic& a) {
+  return dynamic_cell(a.w_ih, a.w_hh, a.bias_ih, a.bias_hh, false, a.reduce_range);
+}
+Value kernel_quantized_make_quantized_cell_params_fp16(
+    const args::quantized_make_quantized_cell_params_fp16& a) {
+  return dynamic_cell(a.w_ih, a.w_hh, Tensor(), Tensor(), true, false);
+}
+std::tuple<Tensor, Tensor> kernel_quantized_quantized_lstm_cell_dynamic(
+    const args::quantized_quantized_lstm_cell_dynamic& a) {
+  check_hidden("lstm_cell", a.hx);
+  State s = lstm_step(product(a.w_ih, a.input, true), product(a.w_hh, a.hx[0], true), {a.hx[0], a.hx[1]});
+  return {s[0], s[1]};
+}
+Tensor kernel_quantized_quantized_gru_cell_dynamic(const args::quantized_quantized_gru_cell_dynamic& a) {
+  return gru_step(product(a.w_ih, a.input, true), product(a.w_hh, a.hx, true), {a.hx})[0];
+}
+Tensor kernel_quantized_quantized_rnn_relu_cell_dynamic(
+    const args::quantized_quantized_rnn_relu_cell_dynamic& a) {
+  return relu(product(a.w_ih, a.input, true) + product(a.w_hh, a.hx, true));
+}
+Tensor kernel_quantized_quantized_rnn_tanh_cell_dynamic(
+    const args::quantized_quantized_rnn_tanh_cell_dynamic& a) {
+  return tanh(product(a.w_ih, a.input, true) + product(a.w_hh, a.hx, true));
+}
+
+}  // namespace tern
