@@ -63,15 +63,17 @@ test: venv build  ## every test; ONLY="base io" for some rooms; reports under bu
 TARGET ?= zip
 RUNS ?= 1000000
 FUZZ = build/fuzz/work/$(TARGET)
+FUZZER = build/fuzz/fuzz_$(TARGET) -timeout=60 -rss_limit_mb=4096 -malloc_limit_mb=1024 -artifact_prefix=$(FUZZ)-
 fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); findings go to build/fuzz/work/
 	@[ -d fuzz/corpus/$(TARGET) ] || { echo "there is no target $(TARGET); there are:" $$(ls fuzz/corpus) >&2; exit 1; }
 	@cmake --preset fuzz --log-level=WARNING
 	@cmake --build build/fuzz -j $(JOBS) --target fuzz_$(TARGET)
 	@mkdir -p $(FUZZ)
 	@dictionary=fuzz/dictionary/$(TARGET).txt; \
-	build/fuzz/fuzz_$(TARGET) -runs=$(RUNS) -max_len=2048 -timeout=20 -rss_limit_mb=4096 -malloc_limit_mb=1024 \
-	  -print_final_stats=1 -artifact_prefix=$(FUZZ)- $$([ ! -f $$dictionary ] || echo -dict=$$dictionary) \
+	$(FUZZER) -runs=$(RUNS) -max_len=2048 -print_final_stats=1 $$([ ! -f $$dictionary ] || echo -dict=$$dictionary) \
 	  $(FUZZ) fuzz/corpus/$(TARGET)
+	@echo "== once more what was kept, looking for uses of a stack frame after its return"
+	@ASAN_OPTIONS=detect_stack_use_after_return=1 $(FUZZER) -runs=0 $(FUZZ) fuzz/corpus/$(TARGET)
 
 conformance: venv build  ## every operator against PyTorch's own samples, along every route; writes docs/conformance.md
 	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/conformance/run.py --jobs $(JOBS)

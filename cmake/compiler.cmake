@@ -45,5 +45,5 @@ target_compile_options(tern_options INTERFACE
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=../../=)
 if(TERN_SANITIZE)
   # With a sanitizer's checks in between the compiler no longer sees what is set on which path.
-  target_compile_options(tern_options INTERFACE -Wno-maybe-uninitialized)
+  target_compile_options(tern_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()

@@ -18,14 +18,17 @@ function(tern_fuzz_library name)
   tern_after_generation(${name})
 endfunction()
 
-# Operators and kernels are there for their schemas: no input reaches their loops, so they are neither watched nor optimised,
-# and compiled for one instruction set only.
-tern_fuzz_library(tern_fuzz_operators kernels ops)
+# Operators and kernels are there for their schemas, layers and captures to be linked: no input reaches them, so they are
+# neither watched nor optimised, and compiled for one instruction set only.
+tern_fuzz_library(tern_fuzz_operators kernels ops autograd nn capture jit export)
 target_sources(tern_fuzz_operators PRIVATE ${TERN_GENERATED_SOURCES})
 target_compile_options(tern_fuzz_operators PRIVATE -fno-sanitize=all -O0 -g0)
 target_compile_definitions(tern_fuzz_operators PRIVATE HWY_COMPILE_ONLY_STATIC)
 tern_fuzz_library(tern_fuzz_containers base io)
-tern_fuzz_library(tern_fuzz_models sym tensor dispatch autograd tree ir capture script onnx)
+tern_fuzz_library(tern_fuzz_models sym tensor dispatch tree ir script onnx)
+# What is watched runs a million times: it is worth the optimiser's time.
+target_compile_options(tern_fuzz_containers PRIVATE -O2)
+target_compile_options(tern_fuzz_models PRIVATE -O2)
 target_link_libraries(tern_fuzz_models PUBLIC tern_fuzz_operators tern_fuzz_containers)
 target_link_libraries(tern_fuzz_operators PUBLIC tern_fuzz_models)
 

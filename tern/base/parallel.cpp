@@ -39,7 +39,6 @@ void after_others([[maybe_unused]] char* point) {
   __tsan_acquire(point);
 #endif
 }
-char loop_start, loop_end;
 
 }  // namespace
 
@@ -63,6 +62,7 @@ bool in_parallel_region() { return omp_in_parallel(); }
   if (parts <= 1 || omp_in_parallel()) return body(context, begin, end);
   std::exception_ptr error;
   std::mutex error_mutex;
+  char loop_start, loop_end;  // of this loop: two loops do not order each other
   before_others(&loop_start);
 #pragma omp parallel num_threads(parts)
   {

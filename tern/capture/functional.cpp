@@ -26,18 +26,13 @@ struct Unwrapped {
   }
 };
 
-// The functional form of an operator that writes to its first argument.
-const Op& functional_form(const Op& op) {
-  if (op.functional) return *op.functional;
+// The functional form of an operator that writes to its first argument; nullptr if it has none.
+const Op* functional_form(const Op& op) {
+  if (op.functional) return op.functional;
   std::string name = op.schema().name.str();
-  if (name.back() == '_') {
-    name.pop_back();
-    if (const Op* found = find_op(Symbol(name), op.schema().overload)) return *found;
-  }
-  failf(ErrorKind::not_supported,
-        "{}: it mutates its input and has no functional form, so it cannot be exported; define one "
-        "named {}",
-        op.qualified(), name);
+  if (name.back() != '_') return nullptr;
+  name.pop_back();
+  return find_op(Symbol(name), op.schema().overload);
 }
 
 void attach(const Tensor& outer, AliasView view) {
@@ -173,12 +168,72 @@ std::vector<Functional::Write> Functional::end_block() {
   return writes;
 }
 
+// The names are PyTorch's: x=..., _x_base_index=0, _xs_length=2, _xs_0_base_index=1, _all_bases=[...]. A base
+// is the value of some memory; a view of it is given by its geometry.
+void Functional::call_on_copies(const Op& op, const Arg* args, Value* results) {
+  const Schema& schema = op.schema();
+  if (!on_copies)
+    failf(ErrorKind::not_supported,
+          "{}: it mutates its input and has no functional form, so it cannot be exported", op.qualified());
+  std::vector<Value> names, inputs, bases;
+  std::vector<Storage> memory;
+  auto add = [&](std::string name, Value v) {
+    names.emplace_back(std::move(name));
+    inputs.push_back(std::move(v));
+  };
+  auto dims = [](Span<const SymInt> all) {
+    std::vector<Value> items;
+    for (SymInt s : all) items.emplace_back(s);
+    return Value::list(std::move(items));
+  };
+  auto base = [&](const std::string& prefix, const Tensor& t) {
+    if (!t.defined()) return add(prefix + "_base_index", {});
+    if (!is_wrapped(t))
+      failf(
+          "{}: a tensor that is not part of the captured program would be changed; make it a buffer or an "
+          "input",
+          op.qualified());
+    size_t index = 0;
+    while (index < memory.size() && !(memory[index] == t.storage())) ++index;
+    if (index == memory.size()) {
+      memory.push_back(t.storage());
+      bases.emplace_back(t.storage()->alias->value);
+    }
+    add(prefix + "_base_index", Value(static_cast<int64_t>(index)));
+    if (t->alias->chain.empty()) return;
+    add(prefix + "_size", dims(t.sizes()));
+    add(prefix + "_stride", dims(t.strides()));
+    add(prefix + "_storage_offset", Value(t.offset()));
+  };
+  for (size_t i = 0; i < op.arity; ++i)
+    if (!schema.args[i].alias.write) add(schema.args[i].name.str(), unwrap(owned(args[i])));
+  for (size_t i = 0; i < op.arity; ++i) {
+    const SchemaArg& arg = schema.args[i];
+    if (!arg.alias.write) continue;
+    std::string prefix = "_" + arg.name.str();
+    if (args[i].kind == ArgKind::tensors) {
+      Span<const Tensor> list = args[i].tensors();
+      add(prefix + "_length", Value(static_cast<int64_t>(list.size())));
+      for (size_t k = 0; k < list.size(); ++k) base(fmt::format("{}_{}", prefix, k), list[k]);
+    } else {
+      base(prefix, args[i].is_none() ? Tensor() : args[i].tensor());
+    }
+  }
+  add("_all_bases", Value::list(std::move(bases)));
+  std::vector<Value> made = on_copies(op, Value::list(std::move(names)), inputs);
+  size_t first_copy = std::max<size_t>(op.results, 1);
+  for (size_t i = 0; i < memory.size(); ++i) set_value(memory[i], made.at(first_copy + i).tensor());
+  for (size_t r = 0; r < op.results; ++r) results[r] = wrap(made[r]);
+}
+
 void Functional::call(const Op& op, const Arg* args, Value* results) {
   const Schema& schema = op.schema();
 
   // Nothing outer among the arguments (a factory): its result gets memory of its own.
   if (op.is(op_inplace) || op.is(op_out) || schema.mutates()) {
-    const Op& form = functional_form(op);
+    const Op* found = functional_form(op);
+    if (!found) return call_on_copies(op, args, results);
+    const Op& form = *found;
     Unwrapped inner(*this, op, args);
     std::vector<Value> made(std::max<int>(form.results, 1));
     descend(rung_functional, form, inner.args.data(), made.data());

@@ -3,6 +3,7 @@
 // written to. A write makes a new inner value of the base, through the inverses of the views in between; a
 // view that was overtaken is computed anew from the base when it is used next.
 #pragma once
+#include "tern/base/function.h"
 #include "tern/dispatch/ladder.h"
 
 namespace tern {
@@ -39,6 +40,10 @@ class Functional : public Mode {
   Value unwrap(const Value& v);
   void call(const Op& op, const Arg* args, Value* results) override;
 
+  // Records a call of an operator that has no functional form, on copies of what it writes to: gets the
+  // arguments of auto_functionalized_v2 and their names, gives the results and the copies after it.
+  Function<std::vector<Value>(const Op& op, const Value& names, const std::vector<Value>& inputs)> on_copies;
+
   // Blocks that may or may not run: a journal notes which memory was written inside, so that the caller can
   // make those values results of the block.
   struct Write {
@@ -52,6 +57,7 @@ class Functional : public Mode {
   void set_value(const Storage& storage, Tensor value);  // after the block: what the memory holds now
 
  private:
+  void call_on_copies(const Op& op, const Arg* args, Value* results);
   void write(const Tensor& outer, Tensor value);
   Tensor replay(const ViewStep& step, const Tensor& parent);
   struct Journal {

@@ -1,7 +1,5 @@
 #include "tern/capture/recorder.h"
 
-#include <deque>
-
 #include "tern/base/format.h"
 #include "tern/base/warning.h"
 #include "tern/sym/evaluate.h"
@@ -217,6 +215,13 @@ ir::Node& Recorder::record(const Op& op, const Arg* args) {
   return node;
 }
 
+void Recorder::note(const ir::Node& node) {
+  if (!note_regions) return;
+  Region region{thread_state.grad_enabled, std::nullopt};
+  if (const AutocastSetting* setting = Autocast::current()) region.autocast = *setting;
+  regions.emplace(&node, region);
+}
+
 const ir::Origin* Recorder::here() {
   return ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope));
 }
@@ -252,20 +257,22 @@ namespace {
 // The arguments with every symbolic number replaced by its value: while tracing the kernels run for real.
 struct Concrete {
   std::vector<Arg> args;
-  std::deque<Dims> lists;
-  std::deque<Tensor> numbers;
+  std::vector<Dims> lists;  // these two never move: args point into them
+  std::vector<Tensor> numbers;
 
   Concrete(const Op& op, const Arg* from) : args(from, from + op.arity) {
     for (Arg& a : args) {
       if (a.kind == ArgKind::int_ && a.sym().is_symbolic()) {
         a = Arg(a.sym().hint().value());
       } else if (a.kind == ArgKind::ints) {
+        if (lists.empty()) lists.reserve(args.size());
         Dims& list = lists.emplace_back(a.syms());
         for (SymInt& s : list)
           if (s.is_symbolic()) s = s.hint().value();
         a = Arg(Span<const SymInt>(list));
       } else if (a.kind == ArgKind::tensor && a.tensor_ptr->defined() && (*a.tensor_ptr)->wrapped_number &&
                  a.tensor_ptr->is_fake()) {
+        if (numbers.empty()) numbers.reserve(args.size());
         a = Arg(numbers.emplace_back(wrap_number(Scalar(a.tensor_ptr->offset().hint().value()))));
       }
     }
@@ -289,13 +296,17 @@ void Recorder::call(const Op& op, const Arg* args, tern::Value* results) {
   if (force_outplace && op.is(op_inplace)) recorded = outplace(op, args, inputs);
   ir::Node& node = inputs.empty() ? record(*recorded, args) : graph.call(*recorded, inputs);
   if (!inputs.empty()) node.set_origin(here());
+  note(node);
   ir::Graph& g = graph;
   try {
     if (sizes_as_nodes)
       descend(rung_, op, Concrete(op, args).args.data(), results);
+    else if (rung_ == rung_record)
+      Autocast::pass_below(*this, op, args, results);
     else
       descend(rung_, op, args, results);
   } catch (...) {
+    forget(node);
     g.erase(node);
     throw;
   }

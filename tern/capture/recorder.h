@@ -3,6 +3,7 @@
 #pragma once
 #include <unordered_map>
 
+#include "tern/dispatch/autocast.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/recording.h"
 #include "tern/ir/graph.h"
@@ -50,6 +51,16 @@ class Recorder : public Mode, public TraceListener {
   bool sizes_as_nodes = false;       // a trace: size() is recorded; an export has symbols already
   bool force_outplace = false;       // in-place calls are recorded as their functional form
   static const ir::Origin* here();   // the user's line and module
+  // Under which modes a node was recorded, where they are not those the capture began with: such nodes become
+  // regions of the program (wrap_with_set_grad_enabled, wrap_with_autocast).
+  struct Region {
+    bool grad = true;
+    std::optional<AutocastSetting> autocast;
+  };
+  std::unordered_map<const ir::Node*, Region> regions;
+  bool note_regions = false;
+  void note(const ir::Node& node);
+  void forget(const ir::Node& node) { regions.erase(&node); }
   // While a graph is retraced: the node being interpreted; its origin and name are passed on.
   const ir::Node* source = nullptr;
 

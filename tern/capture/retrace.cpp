@@ -5,9 +5,13 @@
 #include "tern/base/format.h"
 #include "tern/capture/closures.h"
 #include "tern/capture/functional.h"
+#include "tern/capture/higher_order.h"
 #include "tern/capture/known.h"
 #include "tern/capture/recorder.h"
+#include "tern/dispatch/autocast.h"
+#include "tern/ir/auto_functionalized.h"
 #include "tern/ir/builtins.h"
+#include "tern/ir/higher_order.h"
 #include "tern/ops.h"
 #include "tern/sym/shape_env.h"
 
@@ -39,6 +43,11 @@ class Retracer {
     if (!graph_->shapes) graph_->shapes = std::make_shared<ShapeEnv>();
     graph_->name = from.name;
     core_.shapes = graph_->shapes;
+    functional_.on_copies = [this](const Op& op, const tern::Value& names,
+                                   const std::vector<tern::Value>& inputs) {
+      return record_on_copies("higher_order::auto_functionalized_v2", tern::Value(op.qualified()), names,
+                              inputs);
+    };
   }
 
   Retraced run() {
@@ -137,7 +146,9 @@ class Retracer {
   void run_node(const ir::Node& node) {
     if (node.is("prim::If")) return run_if(node);
     if (node.is("prim::Loop")) return run_loop(node);
-    if (node.is("higher_order::cond")) return run_cond(node);
+    if (const ir::HigherOrder* op = ir::find_higher_order(node.kind().view()))
+      return op->inlined ? run_region(node) : run_higher_order(node, *op);
+    if (ir::is_auto_functionalized(node)) return run_auto_functionalized(node);
     std::vector<tern::Value> inputs;
     for (const ir::Operand& o : node.inputs()) inputs.push_back(value_of(o));
     if (const Op* op = node.op()) {
@@ -295,23 +306,8 @@ class Retracer {
     return nullptr;
   }
 
-  // A fake result for a value that two paths give: dims on which they differ are not known.
   tern::Value merge(const tern::Value& a, const tern::Value& b) {
-    if (!a.is_tensor() || !b.is_tensor()) {
-      if (a.is_int()) return graph_->shapes->create_unbacked_symint("If");
-      return a;
-    }
-    const Tensor &x = a.tensor(), &y = b.tensor();
-    if (x.dim() != y.dim()) failf("the branches give tensors of {} and {} dimensions", x.dim(), y.dim());
-    if (x.dtype() != y.dtype())
-      failf("the branches give tensors of {} and {}", name(x.dtype()), name(y.dtype()));
-    Dims sizes(x.sizes());
-    for (size_t d = 0; d < sizes.size(); ++d)
-      if (!surely_eq(sizes[d], y.sizes()[d])) {
-        sizes[d] = graph_->shapes->create_unbacked_symint("If");
-        graph_->shapes->check_is_size(sizes[d]);
-      }
-    return make_tensor(sizes, x.dtype(), x.device(), true);
+    return either("If", a, b, *graph_->shapes);
   }
 
   void give(ir::Node& node, size_t output, const tern::Value& fake, const ir::Value* to) {
@@ -372,53 +368,112 @@ class Retracer {
     }
   }
 
-  // higher_order::cond(condition, operands...) with two blocks that take the operands and stand on their own.
-  void run_cond(const ir::Node& node) {
-    tern::Value condition = value_of(node.input(0));
-    std::optional<bool> known;
-    if (condition.is_bool()) known = condition.to_bool();
-    if (condition.is_int())
-      if (auto v = condition.sym().maybe_int()) known = *v != 0;
-    std::vector<tern::Value> operands;
-    for (size_t i = 1; i < node.inputs().size(); ++i) operands.push_back(value_of(node.input(i)));
-    if (known) {
-      const ir::Block& taken = *node.blocks()[*known ? 0 : 1];
-      for (size_t i = 0; i < operands.size(); ++i) values_[&taken.param(i)] = operands[i];
-      run_block(taken);
-      for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = value_of(taken.returns()[i]);
-      return;
+  // A region of the program (gradient mode, autocast) becomes part of it: the casts are made here.
+  void run_region(const ir::Node& node) {
+    const ir::Block& body = *node.blocks()[0];
+    for (size_t i = 0; i < body.params().size(); ++i) values_[&body.param(i)] = value_of(node.input(i));
+    std::optional<Autocast> casts;
+    if (node.is("higher_order::wrap_with_autocast")) {
+      const tern::Value& dtype = *node.attribute("dtype");
+      casts.emplace(dtype.is_none() ? kBFloat16 : static_cast<DType>(dtype.to_int()),
+                    node.attribute("enabled")->to_bool());
     }
-    std::vector<ir::In> inputs{core_.operand(plain(condition))};
+    run_block(body);
+    for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = value_of(body.returns()[i]);
+  }
+
+  // An operator with blocks that take its inputs and stand on their own.
+  void run_higher_order(const ir::Node& node, const ir::HigherOrder& op) {
+    std::vector<tern::Value> leading, operands;
+    for (size_t i = 0; i < node.inputs().size(); ++i)
+      (i < op.first ? leading : operands).push_back(value_of(node.input(i)));
+    if (op.first) {
+      std::optional<bool> known;
+      if (leading[0].is_bool()) known = leading[0].to_bool();
+      if (leading[0].is_int())
+        if (auto v = leading[0].sym().maybe_int()) known = *v != 0;
+      if (known) {
+        const ir::Block& taken = *node.blocks()[*known ? 0 : 1];
+        for (size_t i = 0; i < operands.size(); ++i) values_[&taken.param(i)] = operands[i];
+        run_block(taken);
+        for (size_t i = 0; i < node.num_outputs(); ++i)
+          values_[&node.output(i)] = value_of(taken.returns()[i]);
+        return;
+      }
+    }
+    std::vector<ir::In> inputs;
+    for (const tern::Value& v : leading) inputs.push_back(core_.operand(plain(v)));
     for (tern::Value& v : operands) {
       v = plain(v);
       inputs.push_back(core_.operand(v));
     }
-    ir::Node& made = graph_->make("higher_order::cond", inputs, {}, "cond");
+    std::string_view name = op.kind.substr(14);
+    ir::Node& made = graph_->make(op.kind, inputs, {}, name);
     made.set_origin(node.origin());
+    for (const auto& [key, value] : node.attributes()) made.set_attribute(key, value);
     for (const auto& [key, value] : node.all_meta()) made.set_meta(key, value);
+    ir::Operands groups = ir::operands_of(node);
     std::vector<Branch> branches;
     for (const ir::Block* from : node.blocks()) {
       ir::Block& block = made.add_block();
-      for (size_t i = 0; i < operands.size(); ++i) {
-        tern::Value inside =
-            operands[i].is_tensor() ? tern::Value(operands[i].tensor().shallow_copy()) : operands[i];
+      std::vector<tern::Value> inside = body_operands(name, groups, operands, *graph_->shapes);
+      for (size_t i = 0; i < inside.size(); ++i) {
+        const ir::Value& param = from->param(i);
         ir::Value& p = block.add_param(
-            inside.is_tensor() ? ir::Type::tensor_like(inside.tensor()) : from->param(i).type(),
-            from->param(i).name());
-        if (inside.is_tensor()) core_.bind(inside.tensor(), p);
-        values_[&from->param(i)] = options_.functional ? functional_.wrap(inside) : inside;
+            inside[i].is_tensor() ? ir::Type::tensor_like(inside[i].tensor()) : param.type(), param.name());
+        if (inside[i].is_tensor()) core_.bind(inside[i].tensor(), p);
+        if (inside[i].is_int()) core_.bind(inside[i].sym(), p);
+        values_[&param] = options_.functional ? functional_.wrap(inside[i]) : inside[i];
       }
       branches.push_back(run_inside(*from, block));
-      if (!branches.back().writes.empty()) fail("a branch of cond changes memory from outside of it");
+      if (!branches.back().writes.empty()) failf("a function of {} changes memory from outside of it", name);
     }
     core_.source = &node;
+    if (node.is("higher_order::while_loop")) {
+      branches[0].block->add_return(branches[0].operands[0]);
+      branches.erase(branches.begin());
+    }
     for (size_t i = 0; i < node.num_outputs(); ++i) {
       made.add_output(node.output(i).type(), node.output(i).name());
       for (Branch& b : branches) b.block->add_return(b.operands[i]);
     }
+    for (size_t i = 0; i < node.num_outputs(); ++i) {
+      const tern::Value& given = branches[0].returns[i];
+      give(made, i,
+           branches.size() > 1 ? either(name, given, branches[1].returns[i], *graph_->shapes)
+                               : result_of_body(name, groups, operands, i, given, *graph_->shapes),
+           &node.output(i));
+    }
+    lift_closures(made, op.first);
+  }
+
+  // The call on copies stays one node; what it gives is known from the operator's rule.
+  void run_auto_functionalized(const ir::Node& node) {
+    std::vector<tern::Value> inputs;
+    for (const ir::Operand& o : node.inputs()) inputs.push_back(plain(value_of(o)));
+    std::vector<tern::Value> results =
+        record_on_copies(node.kind(), *node.attribute("operator"), *node.attribute("arg_names"), inputs);
     for (size_t i = 0; i < node.num_outputs(); ++i)
-      give(made, i, merge(branches[0].returns[i], branches[1].returns[i]), &node.output(i));
-    lift_closures(made, 1);
+      values_[&node.output(i)] = options_.functional ? functional_.wrap(results.at(i)) : results.at(i);
+  }
+  std::vector<tern::Value> record_on_copies(Symbol kind, const tern::Value& target, const tern::Value& names,
+                                            const std::vector<tern::Value>& inputs) {
+    std::vector<ir::In> operands;
+    for (const tern::Value& v : inputs) operands.push_back(core_.operand(v));
+    ir::Node& made = graph_->make(kind, operands, {}, kind.view().substr(14));
+    if (core_.source) made.set_origin(core_.source->origin());
+    made.set_attribute("operator", target);
+    made.set_attribute("arg_names", names);
+    std::vector<tern::Value> results;
+    {
+      Exclude without_recording(rung_record | rung_autograd | rung_functional | rung_core);
+      results = ir::run_auto_functionalized(made, inputs);
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      made.add_output(ir::Type::of(results[i]), "getitem");
+      give(made, i, results[i], nullptr);
+    }
+    return results;
   }
 
   // Whether two outer tensors are the same view of the same memory.

@@ -31,6 +31,7 @@ bool is_int_like(BaseType b) {
 bool element_fits(BaseType base, const Value& v) {
   switch (base) {
     case BaseType::tensor:
+    case BaseType::storage:  // a tensor over all of it
       return v.is_tensor() || v.is_number();
     case BaseType::int_:
     case BaseType::sym_int:
@@ -185,6 +186,7 @@ Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Sy
     }
     switch (base) {
       case BaseType::tensor:
+      case BaseType::storage:
         arg = v->is_number() ? Arg(room->tensors.emplace_back(wrap_number(v->scalar()))) : Arg(v->tensor());
         break;
       case BaseType::int_:

@@ -14,6 +14,12 @@
 namespace tern {
 namespace {
 
+std::string_view overload_of(const Op& op) {
+  std::string_view full = std::string_view(op.text).substr(0, std::string_view(op.text).find('('));
+  size_t dot = full.find('.');
+  return dot == std::string_view::npos ? "" : full.substr(dot + 1);
+}
+
 struct Registry {
   std::shared_mutex mutex;
   using List = std::vector<const Op*>;
@@ -24,6 +30,13 @@ struct Registry {
   Registry() {
     for (OpTable table : op_tables())
       for (const Op& op : table) add(op, false);
+  }
+  const Op* find(Symbol name, std::string_view overload) const {
+    auto it = by_name.find(name);
+    if (it == by_name.end()) return nullptr;
+    for (const Op* op : *it->second)
+      if (overload_of(*op) == overload) return op;
+    return nullptr;
   }
   // Where there are readers, a list is replaced by a longer one.
   void add(const Op& op, bool readers = true) {
@@ -48,12 +61,6 @@ struct Registry {
 Registry& registry() {
   static Registry* r = new Registry;
   return *r;
-}
-
-std::string_view overload_of(const Op& op) {
-  std::string_view full = std::string_view(op.text).substr(0, std::string_view(op.text).find('('));
-  size_t dot = full.find('.');
-  return dot == std::string_view::npos ? "" : full.substr(dot + 1);
 }
 
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -91,9 +98,9 @@ const std::vector<const Op*>& overloads(Symbol name) {
 }
 
 const Op* find_op(Symbol name, Symbol overload) {
-  for (const Op* op : overloads(name))
-    if (overload_of(*op) == overload.view()) return op;
-  return nullptr;
+  Registry& r = registry();
+  std::shared_lock lock(r.mutex);
+  return r.find(name, overload.view());
 }
 
 const Op* find_op(std::string_view qualified) {
@@ -124,10 +131,18 @@ const Op& get_op(std::string_view qualified) {
 
 const Op& define(std::string_view schema, Definition definition) {
   Schema parsed = parse_schema(schema);
-  if (find_op(parsed.name, parsed.overload))
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);  // two threads that define one name: the second is refused
+  if (r.find(parsed.name, parsed.overload.view()))
     failf(ErrorKind::value, "define: the operator {} exists already", parsed.qualified());
   if (!definition.kernel && !definition.body)
     failf(ErrorKind::value, "define: {} needs a kernel or a body", parsed.qualified());
+  // Which arguments and results backward needs is a set of bits.
+  if (parsed.args.size() > 64 || parsed.returns.size() > 32)
+    failf(ErrorKind::value,
+          "define: {} has {} arguments and {} results; an operator has at most 64 and 32, so pass more in a "
+          "list",
+          parsed.qualified(), parsed.args.size(), parsed.returns.size());
   auto* kept = new Definition(std::move(definition));
   auto* text = new std::string(schema);
   auto* op = new Op{.text = text->c_str()};
@@ -150,12 +165,10 @@ const Op& define(std::string_view schema, Definition definition) {
     op->saves_args |= kept->grad ? uint64_t{1} << i : 0;
   }
   if (kept->grad) op->grad = [](GradContext& c) { c.op.definition->grad(c); };
-  if (kept->grad) op->saves_results = (1u << parsed.returns.size()) - 1;
+  if (kept->grad) op->saves_results = static_cast<uint32_t>((uint64_t{1} << parsed.returns.size()) - 1);
   if (!kept->onnx.empty()) op->onnx = kept->onnx.c_str();
   op->where = "define()";
   op->parsed = new Schema(std::move(parsed));
-  Registry& r = registry();
-  std::unique_lock lock(r.mutex);
   r.add(*op);
   return *op;
 }

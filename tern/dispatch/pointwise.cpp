@@ -67,7 +67,6 @@ DType output_type(const Op& op, DType input) {
 
 struct Loops {
   kernels::Loop by_dtype[32] = {};
-  bool known[32] = {};
 };
 
 kernels::Loop loop_of(const Op& op, DType compute) {

@@ -7,6 +7,7 @@
 #include "tern/capture/recorder.h"
 #include "tern/capture/retrace.h"
 #include "tern/export/assertions.h"
+#include "tern/export/regions.h"
 #include "tern/ir/pass.h"
 #include "tern/sym/solver.h"
 
@@ -82,6 +83,7 @@ class Exporter {
     add_outputs(result);
     if (what_.check_state) what_.check_state();
     insert_assertions(graph_, recorder_);
+    wrap_regions(graph_, recorder_, outside_);
     data_->runtime_checks =
         dims_->require({.force_specializations = !options_.allow_complex_guards_as_runtime_asserts});
     simplify_types(graph_);
@@ -267,6 +269,9 @@ class Exporter {
     std::vector<Value> args = trees.items()[0].items();
     for (auto& [key, value] : trees.items()[1].entries()) args.push_back(value);
     Mount mount(rung_record, recorder_);
+    Autocast::Below casts(recorder_);
+    outside_.grad = thread_state.grad_enabled;
+    recorder_.note_regions = true;
     thread_state.active |= rung_fake;
     thread_state.excluded |= rung_autograd;
     thread_state.scope = nullptr;
@@ -338,6 +343,7 @@ class Exporter {
   capture::Recorder recorder_;
   std::vector<Leaf> leaves_;
   std::optional<DynamicDims> dims_;
+  capture::Recorder::Region outside_;  // the modes the capture begins with
   size_t num_positional_ = 0, first_user_input_ = 0, num_constants_ = 0, num_lifted_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
+#include "tern/export/control_flow.h"
 #include "tern/ir/interpreter.h"
 #include "tern/ir/text.h"
 #include "tern/sym/input_checks.h"
@@ -227,6 +228,8 @@ struct ExportedModule::Runner {
     Retold retold;
     ir::RunOptions options;
     options.observer = &retold;
+    RecordControl control;
+    options.control = &control;
     return code().run(inputs, options);
   }
 

@@ -5,6 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/export/pt2_schema.h"
+#include "tern/ir/higher_order.h"
 #include "tern/sym/evaluate.h"
 
 namespace tern::pt2 {
@@ -197,7 +198,7 @@ class ProgramJson {
     w_.begin_object();
     const SymFunction* sym = n.op() ? nullptr : sym_function_of_kind(n.kind().view());
     bool higher_order = n.kind().view().starts_with("higher_order::");
-    if (n.kind().view().starts_with("prim::") && !sym)
+    if (!sym && n.kind().view().starts_with("prim::"))
       failf(ErrorKind::not_supported, "{} (%{}): a .pt2 file cannot hold it", n.kind().view(), n.name());
     w_.member("target", sym ? std::string(sym->target) : target_of(n.op() ? n.qualified() : n.kind().str()));
     w_.key("inputs");
@@ -256,33 +257,49 @@ class ProgramJson {
     for (size_t i = 0; i < count; ++i) {
       std::string name = sym ? (i == 0 ? "a" : "b") : "";
       if (names && names->is_list() && i < names->items().size()) name = names->items()[i].string();
-      named_argument(name, i >= first_keyword, [&] { argument(n.input(i)); });
+      bool keyword = i >= first_keyword || (n.attribute("operator") && !name.empty());
+      named_argument(name, keyword, [&] { argument(n.input(i)); });
     }
   }
 
-  // cond(pred, true_graph, false_graph, [operands]): graphs after the condition, operands in one list.
+  // cond(pred, true_graph, false_graph, [operands]): each argument in its place, without names.
   void higher_order_inputs(const ir::Node& n) {
-    size_t next = 0;
-    bool cond = n.is("higher_order::cond");
-    if (cond) named_argument("", false, [&] { argument(n.input(next++)); });
-    std::string_view names[] = {cond ? "true_graph" : "body_graph", cond ? "false_graph" : "body_graph"};
-    for (size_t i = 0; i < n.blocks().size(); ++i)
-      named_argument("", false, [&] {
-        one("as_graph", [&] {
-          w_.begin_object();
-          w_.member("name",
-                    fmt::format("{}_{}", names[std::min<size_t>(i, 1)], cond ? next_cond_ : next_body_++));
-          w_.key("graph");
-          write_graph(*n.blocks()[i], false);
-          w_.end_object();
-        });
-      });
-    if (cond) ++next_cond_;
-    named_argument("", false, [&] {
-      std::vector<const ir::Operand*> rest;
-      for (; next < n.inputs().size(); ++next) rest.push_back(&n.input(next));
-      operand_list(rest);
-    });
+    const ir::HigherOrder* op = ir::find_higher_order(n.kind().view());
+    if (!op) return named_inputs(n);
+    size_t number = next_graph_[op->kind]++;
+    ir::each_part(*op, ir::operands_of(n), n.inputs().size(),
+                  [&](const ir::HigherOrderPart& p, size_t a, size_t b) {
+                    using Part = ir::HigherOrderPart;
+                    if (p.kind == Part::value || p.kind == Part::spread) {
+                      for (size_t i = a; i < b; ++i) named_argument("", false, [&] { argument(n.input(i)); });
+                      return;
+                    }
+                    named_argument("", false, [&] {
+                      if (p.kind == Part::constant) {
+                        const SchemaType dtype{.base = p.name == "dtype" ? BaseType::dtype : BaseType::any};
+                        constant_argument(*n.attribute(p.name), &dtype);
+                      } else if (p.kind == Part::graph) {
+                        one("as_graph", [&] {
+                          w_.begin_object();
+                          w_.member("name", fmt::format("{}_{}", p.name, number));
+                          w_.key("graph");
+                          write_graph(*n.blocks()[a], n.is("higher_order::while_loop") && a == 0);
+                          w_.end_object();
+                        });
+                      } else {
+                        std::vector<const ir::Operand*> items;
+                        for (size_t i = a; i < b; ++i) items.push_back(&n.input(i));
+                        operand_list(items);
+                      }
+                    });
+                  });
+  }
+
+  // auto_functionalized_v2(operator, x=..., _all_bases=[...]), and what nobody knows.
+  void named_inputs(const ir::Node& n) {
+    if (const Value* target = n.attribute("operator"))
+      named_argument("", false, [&] { one_value("as_operator", target_of(target->string())); });
+    plain_inputs(n, false);
   }
 
   void node_output(const ir::Value& v) {
@@ -778,7 +795,8 @@ class ProgramJson {
   std::shared_ptr<ShapeEnv> shapes_;
   io::JsonWriter w_;
   std::unordered_map<const ir::Value*, SymInt> symbols_;
-  size_t next_cond_ = 0, next_body_ = 0, next_float_ = 0;
+  std::unordered_map<std::string_view, size_t> next_graph_;  // by the operator's kind
+  size_t next_float_ = 0;
 };
 
 }  // namespace

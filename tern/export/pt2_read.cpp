@@ -5,6 +5,7 @@
 #include "tern/dispatch/op.h"
 #include "tern/export/assertions.h"
 #include "tern/export/pt2_schema.h"
+#include "tern/ir/higher_order.h"
 
 namespace tern::pt2 {
 namespace {
@@ -63,6 +64,7 @@ class ProgramReader {
     read_graph(module["graph"], graph().top(), names, true);
     read_outputs(module["signature"]["output_specs"]);
     read_module_calls(module);
+    drop_tokens();
     read_dialect();
     data_->range_constraints = ranges_;
     return data_;
@@ -487,23 +489,53 @@ class ProgramReader {
   }
 
   ir::Node& higher_order(Scope& scope, Json node, const std::string& name) {
+    if (name == "with_effects") return effect(scope, node);
     if (++depth_ > 50) node.fail_here("graphs are nested too deeply");
+    std::string kind = fmt::format("higher_order::{}", name);
+    const ir::HigherOrder* op = ir::find_higher_order(kind);
     std::vector<ir::In> inputs;
     std::vector<Json> graphs;
+    std::vector<std::pair<Symbol, Value>> attributes;
+    std::vector<Value> names;
+    size_t part = 0;
     for (Json in : node["inputs"]) {
       Union u = active(in["arg"]);
+      const ir::HigherOrderPart* p = op && part < op->parts.size() ? &op->parts[part] : nullptr;
+      if (p && p->kind != ir::HigherOrderPart::spread) ++part;
       if (u.key == "as_graph") {
         graphs.push_back(u.value["graph"]);
         continue;
       }
+      if (u.key == "as_operator" && !op) {
+        auto qualified = qualified_of(text_of(u.value));
+        attributes.emplace_back("operator", Value(qualified ? *qualified : text_of(u.value)));
+        continue;
+      }
       ir::In value = argument(scope, in["arg"]);
+      if (p && p->kind == ir::HigherOrderPart::constant) {
+        if (!value.is_constant()) in.fail_here(fmt::format("{} must be a constant", p->name));
+        attributes.emplace_back(p->name, value.constant());
+        continue;
+      }
+      if (!op) {
+        inputs.push_back(value);
+        names.emplace_back(in["name"].as_string());
+        continue;
+      }
+      size_t before = inputs.size();
       if (value.is_list())
         for (const ir::In& item : value.items()) inputs.push_back(item);
       else if (value.is_constant() && value.constant().is_list())
         for (const Value& item : value.constant().items()) inputs.emplace_back(item);
       else
         inputs.push_back(value);
+      if (p && (p->kind == ir::HigherOrderPart::list || p->kind == ir::HigherOrderPart::tuple) &&
+          !p->name.empty())
+        attributes.emplace_back(p->name, Value(static_cast<int64_t>(inputs.size() - before)));
     }
+    if (!op) attributes.emplace_back("arg_names", Value::list(std::move(names)));
+    if (op && graphs.size() != op->num_graphs)
+      node.fail_here(fmt::format("{} takes {} graphs, not {}", name, op->num_graphs, graphs.size()));
     std::vector<const ir::Type*> types;
     std::vector<std::string> out_names;
     for (Json out : node["outputs"]) {
@@ -518,7 +550,8 @@ class ProgramReader {
         out_names.push_back(name_in(u, ""));
       }
     }
-    ir::Node& made = graph().make(fmt::format("higher_order::{}", name), inputs, types, node_name(node));
+    ir::Node& made = graph().make(kind, inputs, types, node_name(node));
+    for (const auto& [key, value] : attributes) made.set_attribute(key, value);
     for (size_t i = 0; i < out_names.size(); ++i) bind(scope, made.output(i), out_names[i], false);
     for (Json g : graphs) {
       collect_hints(g);
@@ -527,6 +560,43 @@ class ProgramReader {
       read_graph(g, made.add_block(), inside, false);
     }
     --depth_;
+    return made;
+  }
+
+  // with_effects(token, operator, arguments...) -> (token, results...): a token keeps calls that do more than
+  // give results in order. Here they keep their order anyway: the node is the call itself, and the token that
+  // comes out is the one that went in.
+  ir::Node& effect(Scope& scope, Json node) {
+    Json all = node["inputs"], outputs = node["outputs"];
+    if (all.size() < 2 || outputs.size() < 1) node.fail_here("with_effects needs a token and an operator");
+    Union target = active(all[1]["arg"]);
+    if (target.key != "as_operator") all[1].fail_here("expected an operator");
+    auto qualified = qualified_of(text_of(target.value));
+    const Op* op = qualified ? find_op(std::string_view(*qualified)) : nullptr;
+    if (!op)
+      node.fail_here(fmt::format("with_effects calls {}, which is not known; define() it as an operator",
+                                 text_of(target.value)));
+    const Schema& schema = op->schema();
+    std::vector<ir::In> inputs(schema.args.size());
+    for (size_t i = 0; i < schema.args.size(); ++i)
+      if (schema.args[i].default_value) inputs[i] = *schema.args[i].default_value;
+    for (size_t i = 2; i < all.size(); ++i) {
+      std::string name = text_of(all[i]["name"]);
+      int at = name.empty() ? static_cast<int>(i - 2) : schema.find(name);
+      if (at < 0 || static_cast<size_t>(at) >= inputs.size())
+        all[i].fail_here(fmt::format("{} has no argument '{}'", op->qualified(), name));
+      inputs[static_cast<size_t>(at)] = argument(scope, all[i]["arg"]);
+    }
+    ir::Node& made = graph().call(*op, inputs, nullptr, node_name(node));
+    for (size_t i = 1; i < outputs.size() && i <= made.num_outputs(); ++i) {
+      Union u = active(outputs[i]);
+      if (u.key == "as_none") continue;
+      made.output(i - 1).set_type(type_of_argument(scope, u));
+      bind(scope, made.output(i - 1), name_in(u, ""), false);
+    }
+    ir::In token = argument(scope, all[0]["arg"]);
+    if (!token.is_value()) all[0].fail_here("expected a token");
+    scope.names.values[name_in(active(outputs[0]), "")] = token.value();
     return made;
   }
 
@@ -720,6 +790,23 @@ class ProgramReader {
           fmt::format("the output tree has {} leaves for {} outputs", data_->out_spec.leaf_count(), outputs));
     if (data_->in_spec.children().size() != 2)
       at.fail_here("the input tree is not a pair of arguments and keywords");
+  }
+
+  // Tokens only pass through: what is in the file for them is not part of the program.
+  void drop_tokens() {
+    auto& outputs = data_->signature.outputs;
+    for (size_t i = outputs.size(); i-- > 0;)
+      if (outputs[i].kind == OutputKind::token) {
+        outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(i));
+        graph().top().return_node().remove_input(i);
+      }
+    auto& inputs = data_->signature.inputs;
+    for (size_t i = inputs.size(); i-- > 0;) {
+      if (inputs[i].kind != InputKind::token || graph().inputs()[i]->has_uses()) continue;
+      inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(i));
+      graph().top().remove_param(i);
+      for (auto& [index, symbol] : data_->int_inputs) index -= index > i;
+    }
   }
 
   void read_dialect() {

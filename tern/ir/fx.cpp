@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/ir/higher_order.h"
 #include "tern/ir/pass.h"
 #include "tern/ir/text.h"
 
@@ -178,8 +179,10 @@ struct Walk {
     }
   }
   static std::string target_of(const Node& n) {
-    if (n.op()) return n.op()->schema().fx_name();
-    std::string_view kind = n.kind().view();
+    return n.op() ? n.op()->schema().fx_name() : fx_name(n.kind().view());
+  }
+  // "aten::add.Tensor" as torch.ops has it: "aten.add.Tensor", "mine.op.default".
+  static std::string fx_name(std::string_view kind) {
     size_t colons = kind.find("::");
     std::string out(kind.substr(0, colons));
     if (colons == std::string_view::npos) return out;
@@ -264,15 +267,12 @@ struct Walk {
   void higher_order(const Node& n) {
     std::string_view kind = after_colons(n.kind().view());
     std::string number = std::to_string(branches++);
+    const HigherOrder* op = find_higher_order(n.kind().view());
+    static const SchemaType dtype_type{.base = BaseType::dtype};
     std::vector<std::string> names;
-    if (kind == "cond")
-      names = {"true_graph_" + number, "false_graph_" + number};
-    else if (kind == "while_loop")
-      names = {"while_loop_cond_graph_" + number, "while_loop_body_graph_" + number};
-    else if (kind == "scan")
-      names = {"scan_combine_graph_" + number};
-    else
-      names = {"body_graph_" + number};
+    if (op)
+      for (const HigherOrderPart& p : op->parts)
+        if (p.kind == HigherOrderPart::graph) names.push_back(std::string(p.name) + "_" + number);
     while (names.size() < n.blocks().size())
       names.push_back("subgraph_" + number + "_" + std::to_string(names.size()));
     names.resize(n.blocks().size());
@@ -291,36 +291,50 @@ struct Walk {
     line.op = "call_function";
     line.target = "torch.ops." + std::string(n.kind().view().substr(0, n.kind().view().find("::"))) + "." +
                   std::string(kind);
-    size_t first = kind == "cond" ? 1 : 0;
     for (bool table : {false, true}) {
       std::vector<std::string> args;
+      std::vector<std::pair<std::string, std::string>> kwargs;
       Line* noted = table ? nullptr : &line;
-      if (first) args.push_back(operand(n.input(0), nullptr, table, noted));
-      for (const std::string& name : names) {
-        args.push_back((table ? "%" : "") + name);
-        if (noted) noted->uses.push_back(name);
-      }
+      auto one = [&](size_t i) { return operand(n.input(i), nullptr, table, noted); };
       auto group = [&](size_t from, size_t to, char open) {
         std::string out(1, open);
-        for (size_t i = from; i < to; ++i)
-          out += (i > from ? ", " : "") + operand(n.input(i), nullptr, table, noted);
+        for (size_t i = from; i < to; ++i) out += (i > from ? ", " : "") + one(i);
         if (open == '(' && to - from == 1) out += ",";
         args.push_back(out + (open == '(' ? ")" : "]"));
       };
-      size_t all = n.inputs().size();
-      if (kind == "while_loop") {
-        size_t carried = std::min(n.num_outputs(), all);
-        group(0, carried, '(');
-        group(carried, all, '(');
-      } else if (kind == "map" || kind == "map_impl") {
-        const tern::Value* mapped = n.attribute("num_mapped");
-        size_t split = std::min<size_t>(mapped ? static_cast<size_t>(mapped->to_int()) : 1, all);
-        group(0, split, '[');
-        group(split, all, '[');
+      auto submodule = [&](const std::string& name) {
+        args.push_back((table ? "%" : "") + name);
+        if (noted) noted->uses.push_back(name);
+      };
+      if (op) {
+        each_part(*op, operands_of(n), n.inputs().size(), [&](const HigherOrderPart& p, size_t a, size_t b) {
+          switch (p.kind) {
+            case HigherOrderPart::graph:
+              return submodule(names[a]);
+            case HigherOrderPart::constant:
+              args.push_back(
+                  constant(*n.attribute(p.name), p.name == "dtype" ? &dtype_type : nullptr, table));
+              return;
+            case HigherOrderPart::list:
+            case HigherOrderPart::tuple:
+              return group(a, b, p.kind == HigherOrderPart::list ? '[' : '(');
+            default:
+              for (size_t i = a; i < b; ++i) args.push_back(one(i));
+          }
+        });
       } else {
-        group(first, all, '[');
+        for (const std::string& name : names) submodule(name);
+        const tern::Value *target = n.attribute("operator"), *named = n.attribute("arg_names");
+        if (target) args.push_back((table ? "" : "torch.ops.") + fx_name(target->string()));
+        for (size_t i = 0; i < n.inputs().size(); ++i) {
+          std::string name = named && i < named->items().size() ? named->items()[i].string() : "";
+          if (name.empty())
+            args.push_back(one(i));
+          else
+            kwargs.emplace_back(name, one(i));
+        }
       }
-      call(line, args, {}, table);
+      call(line, args, kwargs, table);
     }
     std::string name = line.name;
     lines.push_back(std::move(line));

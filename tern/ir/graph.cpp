@@ -529,7 +529,12 @@ Node& Graph::copy(const Node& from, ValueMap& map) {
   if (from.num_outputs_ > 1) n.many_ = arena_.make_array<Value*>(from.num_outputs_);
   for (uint32_t i = 0; i < from.num_outputs_; ++i) {
     Value& old = from.output(i);
-    Value& v = new_output(n, i, old.type(), old.name());
+    Value& v = *arena_.make<Value>();
+    v.type_ = old.type();
+    v.name_ = names_->unique(old.name_);
+    v.node_ = &n;
+    v.index_ = i;
+    names_->add(v.name_, &v);
     if (from.num_outputs_ == 1)
       n.one_ = &v;
     else

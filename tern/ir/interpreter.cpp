@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/autocast.h"
+#include "tern/ir/auto_functionalized.h"
+#include "tern/ir/higher_order.h"
 #include "tern/ir/program.h"
 #include "tern/sym/shape_env.h"
 
@@ -266,27 +269,16 @@ struct Runner {
       case Act::loop:
         run_loop(i);
         break;
-      case Act::cond: {
-        std::vector<tern::Value> in = inputs(i);
-        const BlockCode& b = block(i, truth(in[0]) ? 0 : 1);
-        give_all(i, call_block(b, Span<const tern::Value>(in).drop_front(1)));
-        break;
-      }
-      case Act::while_loop: {
-        std::vector<tern::Value> state = inputs(i);
-        while (truth(call_block(block(i, 0), state)[0])) {
-          std::vector<tern::Value> next = call_block(block(i, 1), state);
-          for (size_t k = 0; k < next.size(); ++k) state[k] = std::move(next[k]);
-        }
-        state.resize(i.num_out);
-        give_all(i, state);
-        break;
-      }
+      case Act::cond:
+      case Act::while_loop:
       case Act::map:
-        run_map(i);
-        break;
       case Act::scan:
-        run_scan(i);
+      case Act::set_grad:
+      case Act::autocast:
+        run_higher_order(i);
+        break;
+      case Act::auto_functionalized:
+        give_all(i, run_auto_functionalized(n, inputs(i)));
         break;
       case Act::block_call: {
         std::vector<tern::Value> in = inputs(i);
@@ -416,70 +408,93 @@ struct Runner {
     give_all(i, state);
   }
 
-  static tern::Value slice_of(const tern::Value& v, int64_t dim, SymInt index) {
-    static const Op& select = get_op("aten::select.int");
-    Arg a[] = {v.tensor(), dim, index};
-    return call1(select, a);
+  // ---- operators that take functions: their blocks take the inputs ----
+
+  void run_higher_order(const Instruction& i) {
+    std::vector<tern::Value> in = inputs(i);
+    if (Control* control = frame.options.control) {
+      std::vector<Control::Body> bodies;
+      for (uint32_t k = 0; k < i.num_blocks; ++k)
+        bodies.push_back(
+            [this, &i, k](const std::vector<tern::Value>& given) { return call_block(block(i, k), given); });
+      std::vector<tern::Value> out;
+      if (control->run(*i.node, in, bodies, out)) return give_all(i, out);
+    }
+    switch (i.act) {
+      case Act::cond:
+        return give_all(
+            i, call_block(block(i, truth(in[0]) ? 0 : 1), Span<const tern::Value>(in).drop_front(1)));
+      case Act::while_loop:
+        return run_while(i, in);
+      case Act::map:
+      case Act::scan:
+        return run_slices(i, in);
+      case Act::set_grad: {
+        GradMode mode(truth(setting(*i.node, "enabled")));
+        return give_all(i, call_block(block(i, 0), in));
+      }
+      default: {
+        const tern::Value& dtype = setting(*i.node, "dtype");
+        bool enabled = truth(setting(*i.node, "enabled"));
+        Autocast scope(dtype.is_none() ? kBFloat16 : static_cast<DType>(dtype.to_int()), enabled);
+        return give_all(i, call_block(block(i, 0), in));
+      }
+    }
   }
-  static tern::Value stacked(const std::vector<tern::Value>& parts, int64_t dim) {
-    static const Op& stack = get_op("aten::stack");
-    std::vector<Tensor> tensors;
-    for (const tern::Value& v : parts) tensors.push_back(v.tensor());
-    Arg a[] = {Span<const Tensor>(tensors), dim};
-    return call1(stack, a);
-  }
-  static int64_t attribute_or(const Node& n, Symbol name, int64_t otherwise) {
+  static const tern::Value& setting(const Node& n, Symbol name) {
     const tern::Value* v = n.attribute(name);
-    return v ? (v->is_bool() ? v->to_bool() : v->to_int()) : otherwise;
+    if (!v) failf("{} has no attribute '{}'", n.kind().view(), name.view());
+    return *v;
   }
 
-  // map(f, xs..., args...): f on each slice along the first dimension of the first `num_mapped` inputs.
-  void run_map(const Instruction& i) {
-    std::vector<tern::Value> in = inputs(i);
-    size_t mapped = static_cast<size_t>(attribute_or(*i.node, "num_mapped", 1));
-    if (mapped == 0 || mapped > in.size())
-      failf("{} maps over {} of {} inputs", i.node->kind().view(), mapped, in.size());
-    int64_t count = leading_size(in[0], 0);
-    std::vector<std::vector<tern::Value>> parts(i.num_out);
-    for (int64_t k = 0; k < count; ++k) {
-      std::vector<tern::Value> one = in;
-      for (size_t m = 0; m < mapped; ++m) one[m] = slice_of(in[m], 0, k);
-      std::vector<tern::Value> out = call_block(block(i, 0), one);
-      for (size_t m = 0; m < parts.size(); ++m) parts[m].push_back(out.at(m));
+  void run_while(const Instruction& i, std::vector<tern::Value>& state) {
+    while (truth(call_block(block(i, 0), state).at(0))) {
+      std::vector<tern::Value> next = call_block(block(i, 1), state);
+      for (size_t k = 0; k < next.size(); ++k) state[k] = std::move(next[k]);
     }
-    for (uint32_t m = 0; m < i.num_out; ++m) frame.registers[i.out + m] = stacked(parts[m], 0);
+    state.resize(i.num_out);
+    give_all(i, state);
   }
-  // scan(f, init..., xs..., extra...): f(carry..., slices..., extra...) -> (carry..., y...).
-  void run_scan(const Instruction& i) {
-    std::vector<tern::Value> in = inputs(i);
-    const Node& n = *i.node;
-    size_t carried = static_cast<size_t>(attribute_or(n, "num_init", 1));
-    size_t scanned = static_cast<size_t>(attribute_or(n, "num_xs", 1));
-    int64_t dim = attribute_or(n, "dim", 0);
-    bool reverse = attribute_or(n, "reverse", 0) != 0;
-    if (scanned == 0 || carried + scanned > in.size())
-      failf("higher_order::scan carries {} and scans {} of {} inputs", carried, scanned, in.size());
-    int64_t count = leading_size(in[carried], dim);
-    std::vector<std::vector<tern::Value>> parts(i.num_out - std::min<size_t>(carried, i.num_out));
+
+  // map and scan: f(carried..., slices..., rest...) -> (carried..., one part of each result...), one round
+  // for each slice along the first dimension.
+  void run_slices(const Instruction& i, std::vector<tern::Value>& in) {
+    auto [carried, sliced] = operands_of(*i.node);
+    if (sliced == 0) failf("{} has nothing to go over", i.node->kind().view());
     std::vector<tern::Value> one = in;
+    std::vector<std::vector<tern::Value>> parts(i.num_out - std::min<size_t>(carried, i.num_out));
+    int64_t count = leading_size(in[carried]);
+    for (size_t m = 1; m < sliced; ++m)
+      if (leading_size(in[carried + m]) != count)
+        failf("{}: the first dimensions differ, {} and {}", i.node->kind().view(), count,
+              leading_size(in[carried + m]));
+    if (count == 0) failf("{}: the first dimension is empty", i.node->kind().view());
     for (int64_t k = 0; k < count; ++k) {
-      int64_t at = reverse ? count - 1 - k : k;
-      for (size_t m = 0; m < scanned; ++m) one[carried + m] = slice_of(in[carried + m], dim, at);
+      for (size_t m = carried; m < carried + sliced; ++m) one[m] = slice_of(in[m], k);
       std::vector<tern::Value> out = call_block(block(i, 0), one);
       for (size_t m = 0; m < carried; ++m) one[m] = out.at(m);
       for (size_t m = 0; m < parts.size(); ++m) parts[m].push_back(out.at(carried + m));
     }
     for (size_t m = 0; m < carried && m < i.num_out; ++m) frame.registers[i.out + m] = one[m];
-    for (size_t m = 0; m < parts.size(); ++m) {
-      if (reverse) std::reverse(parts[m].begin(), parts[m].end());
-      frame.registers[i.out + carried + m] = stacked(parts[m], 0);
-    }
+    for (size_t m = 0; m < parts.size(); ++m) frame.registers[i.out + carried + m] = stacked(parts[m]);
   }
-  static int64_t leading_size(const tern::Value& v, int64_t dim) {
+  static tern::Value slice_of(const tern::Value& v, SymInt index) {
+    static const Op& select = get_op("aten::select.int");
+    Arg a[] = {v.tensor(), int64_t{0}, index};
+    return call1(select, a);
+  }
+  static tern::Value stacked(const std::vector<tern::Value>& parts) {
+    static const Op& stack = get_op("aten::stack");
+    std::vector<Tensor> tensors;
+    for (const tern::Value& v : parts) tensors.push_back(v.tensor());
+    Arg a[] = {Span<const Tensor>(tensors), int64_t{0}};
+    return call1(stack, a);
+  }
+  static int64_t leading_size(const tern::Value& v) {
     const Tensor& t = v.tensor();
     if (!t.defined() || t.dim() == 0)
       fail("a tensor with at least one dimension is needed to go over its slices");
-    return t.size(dim, Loc{}).guard_int(Loc{});
+    return t.size(0, Loc{}).guard_int(Loc{});
   }
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tern/base/function.h"
 #include "tern/ir/graph.h"
 
 namespace tern::ir {
@@ -37,9 +38,20 @@ struct CallBox : Box {
   virtual tern::Value call(Span<const tern::Value> args) = 0;
 };
 
+// Runs operators that take functions (cond, map, ...) in the interpreter's place: under a capture they are
+// recorded, not decided. False leaves one to the interpreter.
+class Control {
+ public:
+  using Body = Function<std::vector<tern::Value>(const std::vector<tern::Value>& operands)>;
+  virtual ~Control() = default;
+  virtual bool run(const Node& node, const std::vector<tern::Value>& inputs, const std::vector<Body>& bodies,
+                   std::vector<tern::Value>& outputs) = 0;
+};
+
 struct RunOptions {
   Observer* observer = nullptr;
   Host* host = nullptr;
+  Control* control = nullptr;
   int64_t max_steps = 0;  // of nodes; 0: no limit
 };
 

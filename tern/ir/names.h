@@ -12,6 +12,7 @@ class NameTable {
   // The hint itself if it was never used and is no Python keyword or builtin ("sum" becomes "sum_1"), else
   // its base with the next free number.
   Name unique(std::string_view hint);
+  Name unique(Name hint);
   Name peek(std::string_view hint) const;
   void add(Name name, Value* value);
   void claim(Name name, Value* value);  // as add; later numbers of its base are larger

@@ -2,6 +2,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/ir/higher_order.h"
 #include "tern/ir/text.h"
 
 namespace tern::ir {
@@ -125,18 +126,19 @@ struct Verifier {
         refuse(n, fmt::format("prim::Loop carries {} values but gives {}", carried, n.num_outputs()));
       block_params(0, carried + 1);
       block_returns(0, carried + 1);
-    } else if (kind == "higher_order::cond") {
-      want_blocks(2);
-      if (n.inputs().empty()) refuse(n, "higher_order::cond takes the condition and the operands");
-      for (size_t i = 0; i < 2; ++i) {
-        block_params(i, n.inputs().size() - 1);
-        block_returns(i, n.num_outputs());
+    } else if (const HigherOrder* op = find_higher_order(kind)) {
+      want_blocks(op->num_graphs);
+      if (n.inputs().size() < op->first) refuse(n, fmt::format("{} lacks an input", kind));
+      for (size_t i = 0; i < op->num_graphs; ++i) {
+        block_params(i, n.inputs().size() - op->first);
+        block_returns(i, kind == "higher_order::while_loop" && i == 0 ? 1 : n.num_outputs());
       }
-    } else if (kind == "higher_order::while_loop") {
-      want_blocks(2);
-      for (size_t i = 0; i < 2; ++i) block_params(i, n.inputs().size());
-      block_returns(0, 1);
-      block_returns(1, n.num_outputs());
+      auto [carried, sliced] = operands_of(n);
+      if (carried > n.num_outputs() || (kind == "higher_order::while_loop" && carried != n.num_outputs()))
+        refuse(n, fmt::format("{} carries {} values but gives {}", kind, carried, n.num_outputs()));
+      for (const HigherOrderPart& p : op->parts)
+        if (p.kind == HigherOrderPart::constant && !n.attribute(p.name))
+          refuse(n, fmt::format("{} needs the attribute {}", kind, p.name));
     } else if (kind == "prim::Constant") {
       want_inputs(0);
       if (n.num_outputs() != 1) refuse(n, "prim::Constant gives one value");

@@ -130,7 +130,7 @@ ScriptModule load_archive(const io::ZipReader& zip, const LoadOptions& options) 
     if (it == sources->end()) return nullptr;
     auto source = std::make_shared<script::Source>();
     source->name = it->first;
-    source->text = it->second;
+    source->text = std::move(it->second);  // asked for once
     return source;
   };
   tern::Value object =

@@ -18,7 +18,8 @@ struct ArchiveFacts {
 struct LoadOptions {
   // Names of extra files to read; what is found is put in their values.
   std::map<std::string, std::string>* extra_files = nullptr;
-  bool compile_all = true;     // false: methods are compiled when they are first called
+  bool compile_all =
+      false;  // true: all code now, with its errors; else each function when it is first called
   bool check_weights = false;  // CRC of all weights: reads them all. Up to 64 MiB are always checked
   ArchiveFacts* facts = nullptr;
 };

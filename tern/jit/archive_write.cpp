@@ -371,6 +371,7 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
   };
   for (ClassType* c : needed.classes) {
     put(c->name, script::print_source(*c, constants));
+    if (c->kind == script::ClassKind::interface) continue;
     for (const auto& m : c->methods) version = std::max(version, needed_version(m->graph()));
   }
   for (script::Function* f : needed.functions) {

@@ -122,7 +122,7 @@ script::Function& ScriptModule::method(std::string_view name) const {
     failf(ErrorKind::value, "{} has no method '{}'; it has {}", type_name(), name,
           all.empty() ? "none" : all);
   }
-  if (!f->compiled()) self().unit->compile(*f);
+  f->graph();
   return *f;
 }
 bool ScriptModule::has_method(std::string_view name) const { return type().method(Symbol(name)) != nullptr; }
@@ -199,6 +199,7 @@ Error with_original_place(const Error& e, const script::Unit& unit) {
 
 std::vector<std::string> ScriptModule::missing_operators() const {
   std::set<std::string> names;
+  self().unit->compile_all();
   for (const auto& [path, module] : named_modules())
     for (const std::string& m : module.methods()) collect_missing(module.graph(m).top(), names);
   for (const auto& f : self().unit->functions())

@@ -61,7 +61,8 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
   parallel_for(
       0, s.batch * s.heads * blocks, std::max<int64_t>(1, kGrainProducts / (task_work + 1)),
       [&](int64_t begin, int64_t end) {
-        std::vector<float> scores(kQueries * kKeys), sums(kQueries), tops(kQueries);
+        const int64_t most_rows = std::min(kQueries, s.queries), row_size = std::min(kKeys, s.keys);
+        std::vector<float> scores(most_rows * row_size), sums(most_rows), tops(most_rows);
         for (int64_t task = begin; task < end; ++task) {
           const int64_t b = task / (s.heads * blocks), h = task / blocks % s.heads,
                         first = task % blocks * kQueries;
@@ -79,9 +80,9 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
           for (int64_t start = 0; start < keys; start += kKeys) {
             const int64_t n = std::min(kKeys, keys - start);
             gemm(DType::float32, false, true, rows, n, s.width, static_cast<double>(s.scale), qb,
-                 s.q_strides[2], kb + start * s.k_strides[2], s.k_strides[2], 0, scores.data(), kKeys);
+                 s.q_strides[2], kb + start * s.k_strides[2], s.k_strides[2], 0, scores.data(), row_size);
             for (int64_t r = 0; r < rows; ++r) {
-              float* row = scores.data() + r * kKeys;
+              float* row = scores.data() + r * row_size;
               const int64_t at = mask_at + (first + r) * s.mask_strides[2] + start * s.mask_strides[3];
               if (s.mask)
                 for (int64_t j = 0; j < n; ++j) row[j] += s.mask[at + j * s.mask_strides[3]];
@@ -102,7 +103,7 @@ void attention(const AttentionShape& s, const float* q, const float* k, const fl
               if (keep != 1.0f)
                 for (int64_t e = 0; e < s.value_width; ++e) out[e] *= keep;
             }
-            gemm(DType::float32, false, false, rows, s.value_width, n, 1, scores.data(), kKeys,
+            gemm(DType::float32, false, false, rows, s.value_width, n, 1, scores.data(), row_size,
                  vb + start * s.v_strides[2], s.v_strides[2], 1, yb, s.y_strides[2]);
           }
           for (int64_t r = 0; r < rows; ++r) {

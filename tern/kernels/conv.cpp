@@ -15,6 +15,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/kernels/late.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/kernels/reduce.h"
 
@@ -63,7 +64,7 @@ void check(dnnl_status_t status, const char* what) {
 dnnl_engine_t engine() {
   static const dnnl_engine_t e = [] {
     dnnl_engine_t made;
-    check(dnnl_engine_create(&made, dnnl_cpu, 0), "creating the engine");
+    check(ONEDNN(dnnl_engine_create)(&made, dnnl_cpu, 0), "creating the engine");
     return made;
   }();
   return e;
@@ -71,8 +72,10 @@ dnnl_engine_t engine() {
 dnnl_stream_t stream() {
   struct Owner {
     dnnl_stream_t s = nullptr;
-    Owner() { check(dnnl_stream_create(&s, engine(), dnnl_stream_default_flags), "creating a stream"); }
-    ~Owner() { dnnl_stream_destroy(s); }
+    Owner() {
+      check(ONEDNN(dnnl_stream_create)(&s, engine(), dnnl_stream_default_flags), "creating a stream");
+    }
+    ~Owner() { ONEDNN(dnnl_stream_destroy)(s); }
   };
   thread_local Owner owner;
   return owner.s;
@@ -88,10 +91,10 @@ constexpr double kWorthThreads = 4e6;  // some 70 microseconds of one core
 struct Memory {
   dnnl_memory_t m = nullptr;
   Memory(const dnnl_memory_desc_t& md, const void* data) {
-    check(dnnl_memory_create(&m, &md, engine(), const_cast<void*>(data)), "creating memory");
+    check(ONEDNN(dnnl_memory_create)(&m, &md, engine(), const_cast<void*>(data)), "creating memory");
   }
   Memory(const Memory&) = delete;
-  ~Memory() { dnnl_memory_destroy(m); }
+  ~Memory() { ONEDNN(dnnl_memory_destroy)(m); }
 };
 
 // Buffers for reordered operands, kept by each thread.
@@ -105,17 +108,17 @@ float* workspace(int slot, size_t bytes) {
 void reorder(const dnnl_memory_desc_t& from_md, const void* from, const dnnl_memory_desc_t& to_md, void* to) {
   dnnl_primitive_desc_t pd;
   dnnl_primitive_t p;
-  check(dnnl_reorder_primitive_desc_create(&pd, &from_md, engine(), &to_md, engine(), nullptr),
+  check(ONEDNN(dnnl_reorder_primitive_desc_create)(&pd, &from_md, engine(), &to_md, engine(), nullptr),
         "planning a reorder");
-  const dnnl_status_t made = dnnl_primitive_create(&p, pd);
-  dnnl_primitive_desc_destroy(pd);
+  const dnnl_status_t made = ONEDNN(dnnl_primitive_create)(&p, pd);
+  ONEDNN(dnnl_primitive_desc_destroy)(pd);
   check(made, "creating a reorder");
   {
     Memory a(from_md, from), b(to_md, to);
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, a.m}, {DNNL_ARG_TO, b.m}};
-    const dnnl_status_t done = dnnl_primitive_execute(p, stream(), 2, args);
-    dnnl_stream_wait(stream());
-    dnnl_primitive_destroy(p);
+    const dnnl_status_t done = ONEDNN(dnnl_primitive_execute)(p, stream(), 2, args);
+    ONEDNN(dnnl_stream_wait)(stream());
+    ONEDNN(dnnl_primitive_destroy)(p);
     check(done, "a reorder");
   }
 }
@@ -129,7 +132,7 @@ dnnl_memory_desc_t plain_image(const Geometry& g, bool of_x, bool channels_last)
   for (int d = n - 1; d >= (channels_last ? 2 : 0); --d) strides[d] = step, step *= dims[d];
   if (channels_last) strides[0] = step;
   dnnl_memory_desc_t md;
-  check(dnnl_memory_desc_init_by_strides(&md, n, dims, dnnl_f32, strides), "describing an image");
+  check(ONEDNN(dnnl_memory_desc_init_by_strides)(&md, n, dims, dnnl_f32, strides), "describing an image");
   return md;
 }
 dnnl_memory_desc_t plain_weight(const Geometry& g) {
@@ -142,12 +145,12 @@ dnnl_memory_desc_t plain_weight(const Geometry& g) {
   int64_t step = 1;
   for (int d = n - 1; d >= 0; --d) strides[d] = step, step *= dims[d];
   dnnl_memory_desc_t md;
-  check(dnnl_memory_desc_init_by_strides(&md, n, dims, dnnl_f32, strides), "describing a weight");
+  check(ONEDNN(dnnl_memory_desc_init_by_strides)(&md, n, dims, dnnl_f32, strides), "describing a weight");
   return md;
 }
 dnnl_memory_desc_t any_layout(const dnnl_memory_desc_t& md) {
   dnnl_memory_desc_t any;
-  check(dnnl_memory_desc_init_by_tag(&any, md.ndims, md.dims, md.data_type, dnnl_format_tag_any),
+  check(ONEDNN(dnnl_memory_desc_init_by_tag)(&any, md.ndims, md.dims, md.data_type, dnnl_format_tag_any),
         "describing any layout");
   return any;
 }
@@ -158,7 +161,7 @@ struct Primitive {
   Primitive() = default;
   Primitive(const Primitive&) = delete;
   ~Primitive() {
-    if (p) dnnl_primitive_destroy(p);
+    if (p) ONEDNN(dnnl_primitive_destroy)(p);
   }
 };
 
@@ -178,36 +181,36 @@ void make_primitive(Primitive& out, const Geometry& g, Direction direction, cons
       padding_end[k] = (out - 1) * g.stride[k] + reach - in - g.padding[k];
   }
   dnnl_convolution_desc_t forward;
-  check(dnnl_dilated_convolution_forward_desc_init(&forward, dnnl_forward_training, dnnl_convolution_direct,
-                                                   &d.x, &d.w, bias ? &d.bias : nullptr, &d.y, strides,
-                                                   dilates, padding, padding_end),
+  check(ONEDNN(dnnl_dilated_convolution_forward_desc_init)(
+            &forward, dnnl_forward_training, dnnl_convolution_direct, &d.x, &d.w, bias ? &d.bias : nullptr,
+            &d.y, strides, dilates, padding, padding_end),
         "describing a convolution");
   dnnl_primitive_desc_t pd = nullptr, hint = nullptr;
-  check(dnnl_primitive_desc_create(&hint, &forward, direction == Direction::forward ? attr : nullptr,
-                                   engine(), nullptr),
+  check(ONEDNN(dnnl_primitive_desc_create)(&hint, &forward, direction == Direction::forward ? attr : nullptr,
+                                           engine(), nullptr),
         "planning a convolution");
   dnnl_status_t status = dnnl_success;
   if (direction == Direction::forward) {
     pd = hint;
   } else {
     dnnl_convolution_desc_t backward;
-    status =
-        direction == Direction::input
-            ? dnnl_dilated_convolution_backward_data_desc_init(&backward, dnnl_convolution_direct, &d.x, &d.w,
-                                                               &d.y, strides, dilates, padding, padding_end)
-            : dnnl_dilated_convolution_backward_weights_desc_init(&backward, dnnl_convolution_direct, &d.x,
-                                                                  &d.w, nullptr, &d.y, strides, dilates,
-                                                                  padding, padding_end);
-    if (status == dnnl_success) status = dnnl_primitive_desc_create(&pd, &backward, attr, engine(), hint);
-    dnnl_primitive_desc_destroy(hint);
+    status = direction == Direction::input ? ONEDNN(dnnl_dilated_convolution_backward_data_desc_init)(
+                                                 &backward, dnnl_convolution_direct, &d.x, &d.w, &d.y,
+                                                 strides, dilates, padding, padding_end)
+                                           : ONEDNN(dnnl_dilated_convolution_backward_weights_desc_init)(
+                                                 &backward, dnnl_convolution_direct, &d.x, &d.w, nullptr,
+                                                 &d.y, strides, dilates, padding, padding_end);
+    if (status == dnnl_success)
+      status = ONEDNN(dnnl_primitive_desc_create)(&pd, &backward, attr, engine(), hint);
+    ONEDNN(dnnl_primitive_desc_destroy)(hint);
   }
   check(status, "planning a gradient of a convolution");
-  auto query = [&](dnnl_query_t what) { return *dnnl_primitive_desc_query_md(pd, what, 0); };
+  auto query = [&](dnnl_query_t what) { return *ONEDNN(dnnl_primitive_desc_query_md)(pd, what, 0); };
   out.x = query(direction == Direction::input ? dnnl_query_diff_src_md : dnnl_query_src_md);
   out.w = query(direction == Direction::weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
   out.y = query(direction == Direction::forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md);
-  status = dnnl_primitive_create(&out.p, pd);
-  dnnl_primitive_desc_destroy(pd);
+  status = ONEDNN(dnnl_primitive_create)(&out.p, pd);
+  ONEDNN(dnnl_primitive_desc_destroy)(pd);
   check(status, "creating a convolution");
 }
 
@@ -217,7 +220,7 @@ Descs any_descs(const Geometry& g) {
           any_layout(plain_image(g, false, false)),
           {}};
   dnnl_dims_t n = {g.out};
-  check(dnnl_memory_desc_init_by_tag(&d.bias, 1, n, dnnl_f32, dnnl_a), "describing a bias");
+  check(ONEDNN(dnnl_memory_desc_init_by_tag)(&d.bias, 1, n, dnnl_f32, dnnl_a), "describing a bias");
   return d;
 }
 
@@ -246,8 +249,8 @@ void float_conv(const Geometry& g, Direction direction, const float* x, const fl
                            y_md = plain_image(g, false, false);
   auto operand = [](int slot, const dnnl_memory_desc_t& plain, const dnnl_memory_desc_t& wanted,
                     const float* data, bool read) {
-    if (dnnl_memory_desc_equal(&plain, &wanted)) return const_cast<float*>(data);
-    float* buffer = workspace(slot, dnnl_memory_desc_get_size(&wanted));
+    if (ONEDNN(dnnl_memory_desc_equal)(&plain, &wanted)) return const_cast<float*>(data);
+    float* buffer = workspace(slot, ONEDNN(dnnl_memory_desc_get_size)(&wanted));
     if (read) reorder(plain, data, wanted, buffer);
     return buffer;
   };
@@ -264,8 +267,8 @@ void float_conv(const Geometry& g, Direction direction, const float* x, const fl
         {direction == Direction::weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, mw.m},
         {fwd ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, my.m},
         {DNNL_ARG_BIAS, mb.m}};
-    check(dnnl_primitive_execute(p.p, stream(), bias ? 4 : 3, args), "a convolution");
-    dnnl_stream_wait(stream());
+    check(ONEDNN(dnnl_primitive_execute)(p.p, stream(), bias ? 4 : 3, args), "a convolution");
+    ONEDNN(dnnl_stream_wait)(stream());
   }
   if (direction == Direction::forward && py != y) reorder(p.y, py, y_md, y);
   if (direction == Direction::input && px != x) reorder(p.x, px, x_md, const_cast<float*>(x));
@@ -498,18 +501,18 @@ struct Attributes {
   dnnl_primitive_attr_t attr = nullptr;
   Attributes(Activation activation, bool add_residual) {
     dnnl_post_ops_t ops;
-    check(dnnl_primitive_attr_create(&attr), "creating attributes");
-    check(dnnl_post_ops_create(&ops), "creating post-ops");
-    if (add_residual) check(dnnl_post_ops_append_sum(ops, 1.0f), "adding a sum");
+    check(ONEDNN(dnnl_primitive_attr_create)(&attr), "creating attributes");
+    check(ONEDNN(dnnl_post_ops_create)(&ops), "creating post-ops");
+    if (add_residual) check(ONEDNN(dnnl_post_ops_append_sum)(ops, 1.0f), "adding a sum");
     if (activation != Activation::none) {
       const Eltwise e = eltwise_of(activation);
-      check(dnnl_post_ops_append_eltwise(ops, 1.0f, e.kind, e.alpha, e.beta), "adding an activation");
+      check(ONEDNN(dnnl_post_ops_append_eltwise)(ops, 1.0f, e.kind, e.alpha, e.beta), "adding an activation");
     }
-    check(dnnl_primitive_attr_set_post_ops(attr, ops), "setting post-ops");
-    dnnl_post_ops_destroy(ops);
+    check(ONEDNN(dnnl_primitive_attr_set_post_ops)(attr, ops), "setting post-ops");
+    ONEDNN(dnnl_post_ops_destroy)(ops);
   }
   Attributes(const Attributes&) = delete;
-  ~Attributes() { dnnl_primitive_attr_destroy(attr); }
+  ~Attributes() { ONEDNN(dnnl_primitive_attr_destroy)(attr); }
 };
 
 }  // namespace
@@ -525,7 +528,7 @@ PreparedConv::State::State(const Geometry& g, const float* w, const float* b, dn
   bias_md = d.bias;
   if (b) bias.assign(b, b + g.out);
   make_primitive(primitive, g, Direction::forward, d, b != nullptr, attr);
-  const size_t bytes = dnnl_memory_desc_get_size(&primitive.w);
+  const size_t bytes = ONEDNN(dnnl_memory_desc_get_size)(&primitive.w);
   weight_memory = std::make_unique<char[]>(bytes + 64);
   weight = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(weight_memory.get()) + 63) & ~uintptr_t{63});
   reorder(plain_weight(g), w, primitive.w, weight);
@@ -574,12 +577,12 @@ void PreparedConv::State::run(const float* x, const float* residual, float* y) c
   const ThreadLimit limit(threads);
   const Primitive& p = primitive;
   float *px = const_cast<float*>(x), *py = y;
-  if (!dnnl_memory_desc_equal(&x_plain, &p.x)) {
-    px = workspace(0, dnnl_memory_desc_get_size(&p.x));
+  if (!ONEDNN(dnnl_memory_desc_equal)(&x_plain, &p.x)) {
+    px = workspace(0, ONEDNN(dnnl_memory_desc_get_size)(&p.x));
     reorder(x_plain, x, p.x, px);
   }
-  const bool y_reordered = !dnnl_memory_desc_equal(&y_plain, &p.y);
-  if (y_reordered) py = workspace(2, dnnl_memory_desc_get_size(&p.y));
+  const bool y_reordered = !ONEDNN(dnnl_memory_desc_equal)(&y_plain, &p.y);
+  if (y_reordered) py = workspace(2, ONEDNN(dnnl_memory_desc_get_size)(&p.y));
   if (add_residual) {
     if (y_reordered)
       reorder(y_plain, residual, p.y, py);
@@ -590,8 +593,8 @@ void PreparedConv::State::run(const float* x, const float* residual, float* y) c
     Memory mx(p.x, px), mw(p.w, weight), my(p.y, py), mb(bias_md, bias.data());
     const dnnl_exec_arg_t args[] = {
         {DNNL_ARG_SRC, mx.m}, {DNNL_ARG_WEIGHTS, mw.m}, {DNNL_ARG_DST, my.m}, {DNNL_ARG_BIAS, mb.m}};
-    check(dnnl_primitive_execute(p.p, stream(), bias.empty() ? 3 : 4, args), "a convolution");
-    dnnl_stream_wait(stream());
+    check(ONEDNN(dnnl_primitive_execute)(p.p, stream(), bias.empty() ? 3 : 4, args), "a convolution");
+    ONEDNN(dnnl_stream_wait)(stream());
   }
   if (y_reordered) reorder(p.y, py, y_plain, y);
 }

@@ -10,6 +10,7 @@
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
 #include "tern/kernels/gemm_small.h"
+#include "tern/kernels/late.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern::kernels {
@@ -37,8 +38,8 @@ void float_gemm(const Problem& p, const float* A, const float* B, float* C) {
     });
   }
   const ThreadLimit limit(work < 2 * kGrainProducts ? 1 : num_threads());  // oneDNN itself takes all
-  const dnnl_status_t status = dnnl_sgemm(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.M, p.N, p.K, alpha,
-                                          A, p.lda, B, p.ldb, beta, C, p.ldc);
+  const dnnl_status_t status = ONEDNN(dnnl_sgemm)(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.M, p.N, p.K,
+                                                  alpha, A, p.lda, B, p.ldb, beta, C, p.ldc);
   if (status != dnnl_success)
     failf(ErrorKind::internal, "dnnl_sgemm failed with status {} for {} x {} x {}", static_cast<int>(status),
           p.M, p.N, p.K);
@@ -48,7 +49,7 @@ void float_gemm(const Problem& p, const float* A, const float* B, float* C) {
 template <class Call>
 void blas_gemm(const Problem& p, int64_t width, const void* A, const void* B, void* C, Call call) {
   static std::once_flag once;
-  std::call_once(once, [] { openblas_set_num_threads(1); });
+  std::call_once(once, [] { BLAS(openblas_set_num_threads)(1); });
   const int64_t largest = std::max({p.M, p.N, p.K, p.lda, p.ldb, p.ldc});
   if (largest > INT32_MAX) failf("gemm: a matrix dimension of {} is more than this type supports", largest);
   const bool by_rows = p.M >= p.N;
@@ -155,23 +156,26 @@ void gemm(DType type, bool trans_a, bool trans_b, int64_t M, int64_t N, int64_t 
       return blas_gemm(p, 8, A, B, C,
                        [&](auto ta, auto tb, int m, int n, int k, const char* a, int la, const char* b,
                            int lb, char* c, int lc) {
-                         cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, alpha.real(),
-                                     reinterpret_cast<const double*>(a), la,
-                                     reinterpret_cast<const double*>(b), lb, beta.real(),
-                                     reinterpret_cast<double*>(c), lc);
+                         BLAS(cblas_dgemm)
+                         (CblasRowMajor, ta, tb, m, n, k, alpha.real(), reinterpret_cast<const double*>(a),
+                          la, reinterpret_cast<const double*>(b), lb, beta.real(),
+                          reinterpret_cast<double*>(c), lc);
                        });
     case DType::complex64: {
       const std::complex<float> x(alpha), y(beta);
-      return blas_gemm(
-          p, 8, A, B, C,
-          [&](auto ta, auto tb, int m, int n, int k, const char* a, int la, const char* b, int lb, char* c,
-              int lc) { cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &x, a, la, b, lb, &y, c, lc); });
+      return blas_gemm(p, 8, A, B, C,
+                       [&](auto ta, auto tb, int m, int n, int k, const char* a, int la, const char* b,
+                           int lb, char* c, int lc) {
+                         BLAS(cblas_cgemm)(CblasRowMajor, ta, tb, m, n, k, &x, a, la, b, lb, &y, c, lc);
+                       });
     }
     case DType::complex128:
-      return blas_gemm(
-          p, 16, A, B, C,
-          [&](auto ta, auto tb, int m, int n, int k, const char* a, int la, const char* b, int lb, char* c,
-              int lc) { cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, a, la, b, lb, &beta, c, lc); });
+      return blas_gemm(p, 16, A, B, C,
+                       [&](auto ta, auto tb, int m, int n, int k, const char* a, int la, const char* b,
+                           int lb, char* c, int lc) {
+                         BLAS(cblas_zgemm)
+                         (CblasRowMajor, ta, tb, m, n, k, &alpha, a, la, b, lb, &beta, c, lc);
+                       });
     case DType::float16:
     case DType::bfloat16:
       return narrow_gemm(type, p, A, B, C);

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <vector>
 
+#include "tern/kernels/late.h"
+
 namespace tern::kernels {
 namespace {
 
@@ -20,52 +22,55 @@ int at_least_one(int n) { return std::max(n, 1); }
 
 template <>
 int lu(int m, int n, float* a, int32_t* pivots) {
-  return LAPACKE_sgetrf(kColumns, m, n, a, at_least_one(m), pivots);
+  return LAPACK(LAPACKE_sgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
 int lu_solve(char trans, int n, int columns, const float* lu, const int32_t* pivots, float* b) {
-  return LAPACKE_sgetrs(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
+  return LAPACK(LAPACKE_sgetrs)(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
 }
 template <>
 int cholesky(bool upper, int n, float* a) {
-  return LAPACKE_spotrf(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_spotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_inverse(bool upper, int n, float* a) {
-  return LAPACKE_spotri(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_spotri)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_solve(bool upper, int n, int columns, const float* factor, float* b) {
-  return LAPACKE_spotrs(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b, at_least_one(n));
+  return LAPACK(LAPACKE_spotrs)(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b,
+                                at_least_one(n));
 }
 template <>
 void triangular_solve(bool left, bool upper, bool unit, int m, int n, const float* a, float* b) {
   const float one = 1;
-  cblas_strsm(CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
-              unit ? CblasUnit : CblasNonUnit, m, n, one, a, at_least_one(left ? m : n), b, at_least_one(m));
+  BLAS(cblas_strsm)
+  (CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
+   unit ? CblasUnit : CblasNonUnit, m, n, one, a, at_least_one(left ? m : n), b, at_least_one(m));
 }
 template <>
 int qr(int m, int n, float* a, float* tau) {
-  return LAPACKE_sgeqrf(kColumns, m, n, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_sgeqrf)(kColumns, m, n, a, at_least_one(m), tau);
 }
 template <>
 int householder_product(int m, int n, int k, float* a, const float* tau) {
-  return LAPACKE_sorgqr(kColumns, m, n, k, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_sorgqr)(kColumns, m, n, k, a, at_least_one(m), tau);
 }
 template <>
 int multiply_by_q(bool left, bool adjoint, int m, int n, int k, const float* a, int lda, const float* tau,
                   float* c) {
-  return LAPACKE_sormqr(kColumns, left ? 'L' : 'R', adjoint ? 'T' : 'N', m, n, k, a, at_least_one(lda), tau,
-                        c, at_least_one(m));
+  return LAPACK(LAPACKE_sormqr)(kColumns, left ? 'L' : 'R', adjoint ? 'T' : 'N', m, n, k, a,
+                                at_least_one(lda), tau, c, at_least_one(m));
 }
 template <>
 int svd(char job, int m, int n, float* a, float* s, float* u, float* vh) {
-  return LAPACKE_sgesdd(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
-                        at_least_one(job == 'A' ? n : std::min(m, n)));
+  return LAPACK(LAPACKE_sgesdd)(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
+                                at_least_one(job == 'A' ? n : std::min(m, n)));
 }
 template <>
 int eigh(bool vectors, bool upper, int n, float* a, float* values) {
-  return LAPACKE_ssyevd(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n), values);
+  return LAPACK(LAPACKE_ssyevd)(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n),
+                                values);
 }
 template <>
 int least_squares(const char* driver, int m, int n, int columns, float* a, float* b, float rcond, int* rank,
@@ -73,22 +78,23 @@ int least_squares(const char* driver, int m, int n, int columns, float* a, float
   const int ldb = at_least_one(std::max(m, n));
   *rank = std::min(m, n);
   if (!std::strcmp(driver, "gels"))
-    return LAPACKE_sgels(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
+    return LAPACK(LAPACKE_sgels)(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
   if (!std::strcmp(driver, "gelsy")) {
     std::vector<lapack_int> order(static_cast<size_t>(at_least_one(n)), 0);
-    return LAPACKE_sgelsy(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond, rank);
+    return LAPACK(LAPACKE_sgelsy)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond,
+                                  rank);
   }
   if (!std::strcmp(driver, "gelsd"))
-    return LAPACKE_sgelsd(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
-  return LAPACKE_sgelss(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+    return LAPACK(LAPACKE_sgelsd)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+  return LAPACK(LAPACKE_sgelss)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
 }
 // A real matrix's complex vectors come as pairs of real ones.
 template <>
 int eig(int n, float* a, std::complex<float>* values, std::complex<float>* vectors) {
   const size_t size = static_cast<size_t>(n);
   std::vector<float> re(size), im(size), v(size * size);
-  const int info = LAPACKE_sgeev(kColumns, 'N', 'V', n, a, at_least_one(n), re.data(), im.data(), nullptr, 1,
-                                 v.data(), at_least_one(n));
+  const int info = LAPACK(LAPACKE_sgeev)(kColumns, 'N', 'V', n, a, at_least_one(n), re.data(), im.data(),
+                                         nullptr, 1, v.data(), at_least_one(n));
   for (size_t j = 0; j < size; ++j) values[j] = {re[j], im[j]};
   for (size_t j = 0; j < size; ++j) {
     const bool pair = im[j] > 0 && j + 1 < size;
@@ -102,52 +108,55 @@ int eig(int n, float* a, std::complex<float>* values, std::complex<float>* vecto
 }
 template <>
 int lu(int m, int n, double* a, int32_t* pivots) {
-  return LAPACKE_dgetrf(kColumns, m, n, a, at_least_one(m), pivots);
+  return LAPACK(LAPACKE_dgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
 int lu_solve(char trans, int n, int columns, const double* lu, const int32_t* pivots, double* b) {
-  return LAPACKE_dgetrs(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
+  return LAPACK(LAPACKE_dgetrs)(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
 }
 template <>
 int cholesky(bool upper, int n, double* a) {
-  return LAPACKE_dpotrf(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_dpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_inverse(bool upper, int n, double* a) {
-  return LAPACKE_dpotri(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_dpotri)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_solve(bool upper, int n, int columns, const double* factor, double* b) {
-  return LAPACKE_dpotrs(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b, at_least_one(n));
+  return LAPACK(LAPACKE_dpotrs)(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b,
+                                at_least_one(n));
 }
 template <>
 void triangular_solve(bool left, bool upper, bool unit, int m, int n, const double* a, double* b) {
   const double one = 1;
-  cblas_dtrsm(CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
-              unit ? CblasUnit : CblasNonUnit, m, n, one, a, at_least_one(left ? m : n), b, at_least_one(m));
+  BLAS(cblas_dtrsm)
+  (CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
+   unit ? CblasUnit : CblasNonUnit, m, n, one, a, at_least_one(left ? m : n), b, at_least_one(m));
 }
 template <>
 int qr(int m, int n, double* a, double* tau) {
-  return LAPACKE_dgeqrf(kColumns, m, n, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_dgeqrf)(kColumns, m, n, a, at_least_one(m), tau);
 }
 template <>
 int householder_product(int m, int n, int k, double* a, const double* tau) {
-  return LAPACKE_dorgqr(kColumns, m, n, k, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_dorgqr)(kColumns, m, n, k, a, at_least_one(m), tau);
 }
 template <>
 int multiply_by_q(bool left, bool adjoint, int m, int n, int k, const double* a, int lda, const double* tau,
                   double* c) {
-  return LAPACKE_dormqr(kColumns, left ? 'L' : 'R', adjoint ? 'T' : 'N', m, n, k, a, at_least_one(lda), tau,
-                        c, at_least_one(m));
+  return LAPACK(LAPACKE_dormqr)(kColumns, left ? 'L' : 'R', adjoint ? 'T' : 'N', m, n, k, a,
+                                at_least_one(lda), tau, c, at_least_one(m));
 }
 template <>
 int svd(char job, int m, int n, double* a, double* s, double* u, double* vh) {
-  return LAPACKE_dgesdd(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
-                        at_least_one(job == 'A' ? n : std::min(m, n)));
+  return LAPACK(LAPACKE_dgesdd)(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
+                                at_least_one(job == 'A' ? n : std::min(m, n)));
 }
 template <>
 int eigh(bool vectors, bool upper, int n, double* a, double* values) {
-  return LAPACKE_dsyevd(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n), values);
+  return LAPACK(LAPACKE_dsyevd)(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n),
+                                values);
 }
 template <>
 int least_squares(const char* driver, int m, int n, int columns, double* a, double* b, double rcond,
@@ -155,22 +164,23 @@ int least_squares(const char* driver, int m, int n, int columns, double* a, doub
   const int ldb = at_least_one(std::max(m, n));
   *rank = std::min(m, n);
   if (!std::strcmp(driver, "gels"))
-    return LAPACKE_dgels(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
+    return LAPACK(LAPACKE_dgels)(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
   if (!std::strcmp(driver, "gelsy")) {
     std::vector<lapack_int> order(static_cast<size_t>(at_least_one(n)), 0);
-    return LAPACKE_dgelsy(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond, rank);
+    return LAPACK(LAPACKE_dgelsy)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond,
+                                  rank);
   }
   if (!std::strcmp(driver, "gelsd"))
-    return LAPACKE_dgelsd(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
-  return LAPACKE_dgelss(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+    return LAPACK(LAPACKE_dgelsd)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+  return LAPACK(LAPACKE_dgelss)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
 }
 // A real matrix's complex vectors come as pairs of real ones.
 template <>
 int eig(int n, double* a, std::complex<double>* values, std::complex<double>* vectors) {
   const size_t size = static_cast<size_t>(n);
   std::vector<double> re(size), im(size), v(size * size);
-  const int info = LAPACKE_dgeev(kColumns, 'N', 'V', n, a, at_least_one(n), re.data(), im.data(), nullptr, 1,
-                                 v.data(), at_least_one(n));
+  const int info = LAPACK(LAPACKE_dgeev)(kColumns, 'N', 'V', n, a, at_least_one(n), re.data(), im.data(),
+                                         nullptr, 1, v.data(), at_least_one(n));
   for (size_t j = 0; j < size; ++j) values[j] = {re[j], im[j]};
   for (size_t j = 0; j < size; ++j) {
     const bool pair = im[j] > 0 && j + 1 < size;
@@ -184,56 +194,59 @@ int eig(int n, double* a, std::complex<double>* values, std::complex<double>* ve
 }
 template <>
 int lu(int m, int n, std::complex<float>* a, int32_t* pivots) {
-  return LAPACKE_cgetrf(kColumns, m, n, a, at_least_one(m), pivots);
+  return LAPACK(LAPACKE_cgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
 int lu_solve(char trans, int n, int columns, const std::complex<float>* lu, const int32_t* pivots,
              std::complex<float>* b) {
-  return LAPACKE_cgetrs(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
+  return LAPACK(LAPACKE_cgetrs)(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
 }
 template <>
 int cholesky(bool upper, int n, std::complex<float>* a) {
-  return LAPACKE_cpotrf(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_cpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_inverse(bool upper, int n, std::complex<float>* a) {
-  return LAPACKE_cpotri(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_cpotri)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_solve(bool upper, int n, int columns, const std::complex<float>* factor,
                    std::complex<float>* b) {
-  return LAPACKE_cpotrs(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b, at_least_one(n));
+  return LAPACK(LAPACKE_cpotrs)(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b,
+                                at_least_one(n));
 }
 template <>
 void triangular_solve(bool left, bool upper, bool unit, int m, int n, const std::complex<float>* a,
                       std::complex<float>* b) {
   const std::complex<float> one = 1;
-  cblas_ctrsm(CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
-              unit ? CblasUnit : CblasNonUnit, m, n, &one, a, at_least_one(left ? m : n), b, at_least_one(m));
+  BLAS(cblas_ctrsm)
+  (CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
+   unit ? CblasUnit : CblasNonUnit, m, n, &one, a, at_least_one(left ? m : n), b, at_least_one(m));
 }
 template <>
 int qr(int m, int n, std::complex<float>* a, std::complex<float>* tau) {
-  return LAPACKE_cgeqrf(kColumns, m, n, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_cgeqrf)(kColumns, m, n, a, at_least_one(m), tau);
 }
 template <>
 int householder_product(int m, int n, int k, std::complex<float>* a, const std::complex<float>* tau) {
-  return LAPACKE_cungqr(kColumns, m, n, k, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_cungqr)(kColumns, m, n, k, a, at_least_one(m), tau);
 }
 template <>
 int multiply_by_q(bool left, bool adjoint, int m, int n, int k, const std::complex<float>* a, int lda,
                   const std::complex<float>* tau, std::complex<float>* c) {
-  return LAPACKE_cunmqr(kColumns, left ? 'L' : 'R', adjoint ? 'C' : 'N', m, n, k, a, at_least_one(lda), tau,
-                        c, at_least_one(m));
+  return LAPACK(LAPACKE_cunmqr)(kColumns, left ? 'L' : 'R', adjoint ? 'C' : 'N', m, n, k, a,
+                                at_least_one(lda), tau, c, at_least_one(m));
 }
 template <>
 int svd(char job, int m, int n, std::complex<float>* a, float* s, std::complex<float>* u,
         std::complex<float>* vh) {
-  return LAPACKE_cgesdd(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
-                        at_least_one(job == 'A' ? n : std::min(m, n)));
+  return LAPACK(LAPACKE_cgesdd)(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
+                                at_least_one(job == 'A' ? n : std::min(m, n)));
 }
 template <>
 int eigh(bool vectors, bool upper, int n, std::complex<float>* a, float* values) {
-  return LAPACKE_cheevd(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n), values);
+  return LAPACK(LAPACKE_cheevd)(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n),
+                                values);
 }
 template <>
 int least_squares(const char* driver, int m, int n, int columns, std::complex<float>* a,
@@ -241,72 +254,76 @@ int least_squares(const char* driver, int m, int n, int columns, std::complex<fl
   const int ldb = at_least_one(std::max(m, n));
   *rank = std::min(m, n);
   if (!std::strcmp(driver, "gels"))
-    return LAPACKE_cgels(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
+    return LAPACK(LAPACKE_cgels)(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
   if (!std::strcmp(driver, "gelsy")) {
     std::vector<lapack_int> order(static_cast<size_t>(at_least_one(n)), 0);
-    return LAPACKE_cgelsy(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond, rank);
+    return LAPACK(LAPACKE_cgelsy)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond,
+                                  rank);
   }
   if (!std::strcmp(driver, "gelsd"))
-    return LAPACKE_cgelsd(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
-  return LAPACKE_cgelss(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+    return LAPACK(LAPACKE_cgelsd)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+  return LAPACK(LAPACKE_cgelss)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
 }
 template <>
 int eig(int n, std::complex<float>* a, std::complex<float>* values, std::complex<float>* vectors) {
-  return LAPACKE_cgeev(kColumns, 'N', 'V', n, a, at_least_one(n), values, nullptr, 1, vectors,
-                       at_least_one(n));
+  return LAPACK(LAPACKE_cgeev)(kColumns, 'N', 'V', n, a, at_least_one(n), values, nullptr, 1, vectors,
+                               at_least_one(n));
 }
 template <>
 int lu(int m, int n, std::complex<double>* a, int32_t* pivots) {
-  return LAPACKE_zgetrf(kColumns, m, n, a, at_least_one(m), pivots);
+  return LAPACK(LAPACKE_zgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
 int lu_solve(char trans, int n, int columns, const std::complex<double>* lu, const int32_t* pivots,
              std::complex<double>* b) {
-  return LAPACKE_zgetrs(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
+  return LAPACK(LAPACKE_zgetrs)(kColumns, trans, n, columns, lu, at_least_one(n), pivots, b, at_least_one(n));
 }
 template <>
 int cholesky(bool upper, int n, std::complex<double>* a) {
-  return LAPACKE_zpotrf(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_zpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_inverse(bool upper, int n, std::complex<double>* a) {
-  return LAPACKE_zpotri(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return LAPACK(LAPACKE_zpotri)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
 }
 template <>
 int cholesky_solve(bool upper, int n, int columns, const std::complex<double>* factor,
                    std::complex<double>* b) {
-  return LAPACKE_zpotrs(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b, at_least_one(n));
+  return LAPACK(LAPACKE_zpotrs)(kColumns, upper ? 'U' : 'L', n, columns, factor, at_least_one(n), b,
+                                at_least_one(n));
 }
 template <>
 void triangular_solve(bool left, bool upper, bool unit, int m, int n, const std::complex<double>* a,
                       std::complex<double>* b) {
   const std::complex<double> one = 1;
-  cblas_ztrsm(CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
-              unit ? CblasUnit : CblasNonUnit, m, n, &one, a, at_least_one(left ? m : n), b, at_least_one(m));
+  BLAS(cblas_ztrsm)
+  (CblasColMajor, left ? CblasLeft : CblasRight, upper ? CblasUpper : CblasLower, CblasNoTrans,
+   unit ? CblasUnit : CblasNonUnit, m, n, &one, a, at_least_one(left ? m : n), b, at_least_one(m));
 }
 template <>
 int qr(int m, int n, std::complex<double>* a, std::complex<double>* tau) {
-  return LAPACKE_zgeqrf(kColumns, m, n, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_zgeqrf)(kColumns, m, n, a, at_least_one(m), tau);
 }
 template <>
 int householder_product(int m, int n, int k, std::complex<double>* a, const std::complex<double>* tau) {
-  return LAPACKE_zungqr(kColumns, m, n, k, a, at_least_one(m), tau);
+  return LAPACK(LAPACKE_zungqr)(kColumns, m, n, k, a, at_least_one(m), tau);
 }
 template <>
 int multiply_by_q(bool left, bool adjoint, int m, int n, int k, const std::complex<double>* a, int lda,
                   const std::complex<double>* tau, std::complex<double>* c) {
-  return LAPACKE_zunmqr(kColumns, left ? 'L' : 'R', adjoint ? 'C' : 'N', m, n, k, a, at_least_one(lda), tau,
-                        c, at_least_one(m));
+  return LAPACK(LAPACKE_zunmqr)(kColumns, left ? 'L' : 'R', adjoint ? 'C' : 'N', m, n, k, a,
+                                at_least_one(lda), tau, c, at_least_one(m));
 }
 template <>
 int svd(char job, int m, int n, std::complex<double>* a, double* s, std::complex<double>* u,
         std::complex<double>* vh) {
-  return LAPACKE_zgesdd(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
-                        at_least_one(job == 'A' ? n : std::min(m, n)));
+  return LAPACK(LAPACKE_zgesdd)(kColumns, job, m, n, a, at_least_one(m), s, u, at_least_one(m), vh,
+                                at_least_one(job == 'A' ? n : std::min(m, n)));
 }
 template <>
 int eigh(bool vectors, bool upper, int n, std::complex<double>* a, double* values) {
-  return LAPACKE_zheevd(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n), values);
+  return LAPACK(LAPACKE_zheevd)(kColumns, vectors ? 'V' : 'N', upper ? 'U' : 'L', n, a, at_least_one(n),
+                                values);
 }
 template <>
 int least_squares(const char* driver, int m, int n, int columns, std::complex<double>* a,
@@ -314,19 +331,20 @@ int least_squares(const char* driver, int m, int n, int columns, std::complex<do
   const int ldb = at_least_one(std::max(m, n));
   *rank = std::min(m, n);
   if (!std::strcmp(driver, "gels"))
-    return LAPACKE_zgels(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
+    return LAPACK(LAPACKE_zgels)(kColumns, 'N', m, n, columns, a, at_least_one(m), b, ldb);
   if (!std::strcmp(driver, "gelsy")) {
     std::vector<lapack_int> order(static_cast<size_t>(at_least_one(n)), 0);
-    return LAPACKE_zgelsy(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond, rank);
+    return LAPACK(LAPACKE_zgelsy)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, order.data(), rcond,
+                                  rank);
   }
   if (!std::strcmp(driver, "gelsd"))
-    return LAPACKE_zgelsd(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
-  return LAPACKE_zgelss(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+    return LAPACK(LAPACKE_zgelsd)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
+  return LAPACK(LAPACKE_zgelss)(kColumns, m, n, columns, a, at_least_one(m), b, ldb, s, rcond, rank);
 }
 template <>
 int eig(int n, std::complex<double>* a, std::complex<double>* values, std::complex<double>* vectors) {
-  return LAPACKE_zgeev(kColumns, 'N', 'V', n, a, at_least_one(n), values, nullptr, 1, vectors,
-                       at_least_one(n));
+  return LAPACK(LAPACKE_zgeev)(kColumns, 'N', 'V', n, a, at_least_one(n), values, nullptr, 1, vectors,
+                               at_least_one(n));
 }
 
 }  // namespace tern::kernels

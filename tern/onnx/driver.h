@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tern/ir/higher_order.h"
 #include "tern/onnx/lower.h"
 #include "tern/onnx/onnx.h"
 
@@ -44,6 +45,7 @@ class Driver {
   [[noreturn]] void refuse(const ir::Node& node, std::string_view why) const;
 
  private:
+  class Body;
   struct Scope {
     GraphProto* graph;
     std::unordered_set<std::string> produced;   // by nodes of this graph
@@ -57,6 +59,9 @@ class Driver {
   bool lower_with_rule(const ir::Node& node, const Op& op);
   void lower_if(const ir::Node& node);
   void lower_loop(const ir::Node& node);
+  void lower_higher_order(const ir::Node& node);
+  void lower_while(const ir::Node& node);
+  void lower_scan(const ir::Node& node, ir::Operands groups);
   void finish_node(const ir::Node& node, size_t first);
   Ref output_of_block(const Slot& slot, const ir::Type* type, DType dtype);
   void add_inputs();

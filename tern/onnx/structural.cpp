@@ -1,7 +1,8 @@
-// Lowering of what is no operator on tensors: numbers, lists, tuples, If and Loop.
+// Lowering of what is no operator on tensors: numbers, lists, tuples.
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/ir/builtins.h"
+#include "tern/ir/higher_order.h"
 #include "tern/onnx/driver.h"
 
 namespace tern::onnx {
@@ -24,19 +25,6 @@ constexpr NumberOp binary_ops[] = {
     {"pow", "Pow"},
 };
 
-DType number_dtype(const ir::Type* t) {
-  switch (t->kind()) {
-    case ir::TypeKind::int_:
-      return DType::int64;
-    case ir::TypeKind::float_:
-      return DType::float32;
-    case ir::TypeKind::bool_:
-      return DType::bool_;
-    default:
-      return DType::undefined;
-  }
-}
-
 const Slot* item_of(const Slot& list, int64_t i, Slot& storage) {
   int64_t n = 0;
   if (list.kind == Slot::Kind::list)
@@ -56,11 +44,7 @@ bool Driver::lower_structural(const ir::Node& node) {
   std::string_view kind = node.kind().view();
   if (kind == "prim::If") return lower_if(node), true;
   if (kind == "prim::Loop") return lower_loop(node), true;
-  if (kind == "higher_order::cond") {  // branches take the operands as parameters
-    for (const ir::Block* block : node.blocks())
-      for (size_t i = 0; i < block->params().size(); ++i) bind(block->param(i), slot(node.input(i + 1)));
-    return lower_if(node), true;
-  }
+  if (ir::find_higher_order(kind)) return lower_higher_order(node), true;
   if (kind == "prim::Constant") {
     const tern::Value* v = node.attribute(Symbol("value"));
     bind(node.output(), Slot::of(v ? *v : tern::Value()));
@@ -263,120 +247,6 @@ bool Driver::lower_number(const ir::Node& node) {
                   rank_of());
     }
   return false;
-}
-
-// Names in a subgraph must be made in it: what comes from outside passes through Identity.
-Ref Driver::output_of_block(const Slot& s, const ir::Type* type, DType dtype) {
-  Ref r = ref(s, "result of a block");
-  if (!r) fail(ErrorKind::not_supported, "a block gives None, which ONNX has no value for");
-  if (type && type->is(ir::TypeKind::int_) && r.rank != 0) r = as_scalar({0, r});
-  if (dtype != DType::undefined && r.dtype != dtype && r.dtype != DType::undefined)
-    r = emit("Cast", {r}, {Attribute::of("to", static_cast<int64_t>(data_type_of(dtype)))}, 1, dtype)[0];
-  GraphProto& g = *scopes_.back().graph;
-  bool again = false;
-  for (const ValueInfo& v : g.outputs) again = again || v.name == r.name;
-  if (again || !scopes_.back().produced.count(r.name)) {
-    int rank = r.rank;
-    r = emit("Identity", {r}, {}, 1, r.dtype)[0];
-    r.rank = rank;
-  }
-  g.outputs.push_back(
-      {r.name, TypeProto::tensor(r.dtype == DType::undefined ? DataType::undefined : data_type_of(r.dtype))});
-  return r;
-}
-
-void Driver::lower_if(const ir::Node& node) {
-  Slot condition = slot(node.input(0));
-  if (condition.is_constant() && !condition.constant.is_tensor()) {
-    const ir::Block& block = *node.blocks()[ir::truth(condition.constant) ? 0 : 1];
-    lower_block(block);
-    for (size_t i = 0; i < node.num_outputs(); ++i) bind(node.output(i), slot(block.returns()[i]));
-    return;
-  }
-  Ref c = ref(condition, "condition");
-  if (c.dtype != DType::bool_) c = emit("Cast", {c}, {Attribute::of("to", int64_t{9})}, 1, DType::bool_)[0];
-  std::shared_ptr<GraphProto> branches[2];
-  std::vector<Ref> results[2];
-  for (size_t k = 0; k < 2; ++k) {
-    branches[k] = std::make_shared<GraphProto>();
-    branches[k]->name = fresh(k ? "else_branch" : "then_branch");
-    scopes_.push_back({branches[k].get(), {}, {}, {}});
-    const ir::Block& block = *node.blocks()[k];
-    lower_block(block);
-    for (size_t i = 0; i < node.num_outputs(); ++i) {
-      const ir::Type* t = node.output(i).type();
-      DType wanted = t->is_tensor() ? t->dtype() : number_dtype(t);
-      if (wanted == DType::undefined && k == 1) wanted = results[0][i].dtype;
-      results[k].push_back(output_of_block(slot(block.returns()[i]), t, wanted));
-    }
-    for (const std::string& key : scopes_.back().vectors) vectors_.erase(key);
-    for (const std::string& key : scopes_.back().scalars) scalars_.erase(key);
-    scopes_.pop_back();
-  }
-  current_ = &node;
-  std::vector<Ref> out =
-      emit("If", {c}, {Attribute::of("then_branch", branches[0]), Attribute::of("else_branch", branches[1])},
-           node.num_outputs(), DType::bool_);
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i].dtype = results[0][i].dtype;
-    out[i].rank = results[0][i].rank == results[1][i].rank ? results[0][i].rank : -1;
-    bind(node.output(i), Slot::of(out[i]));
-  }
-}
-
-void Driver::lower_loop(const ir::Node& node) {
-  const ir::Block& block = *node.blocks()[0];
-  Slot trips = slot(node.input(0)), condition = slot(node.input(1));
-  Inputs inputs;
-  bool endless = trips.is_constant() && trips.constant.is_int() && trips.constant.to_int() == INT64_MAX;
-  inputs.push_back(endless ? Ref() : as_scalar(size(trips)));
-  Ref c = ref(condition, "condition");
-  if (c.dtype != DType::bool_) c = emit("Cast", {c}, {Attribute::of("to", int64_t{9})}, 1, DType::bool_)[0];
-  inputs.push_back(c);
-  std::vector<Ref> carried;
-  for (size_t i = 2; i < node.inputs().size(); ++i) {
-    Slot s = slot(node.input(i));
-    const ir::Type* t = block.param(i - 1).type();
-    Ref r = t->is(ir::TypeKind::int_) ? as_scalar(size(s)) : ref(s, "initial value of a loop");
-    if (!r) refuse(node, "a loop starts with None, which ONNX has no value for");
-    inputs.push_back(r);
-    carried.push_back(r);
-  }
-  auto body = std::make_shared<GraphProto>();
-  body->name = fresh("loop_body");
-  scopes_.push_back({body.get(), {}, {}, {}});
-  auto param = [&](const Ref& like, std::string_view hint) {
-    Ref r{fresh(hint), like.dtype, like.rank};
-    TypeProto t =
-        TypeProto::tensor(r.dtype == DType::undefined ? DataType::undefined : data_type_of(r.dtype));
-    if (r.rank == 0) t.shape.emplace();
-    body->inputs.push_back({r.name, std::move(t)});
-    return r;
-  };
-  bind(block.param(0), Slot::of(param({"i", DType::int64, 0}, "iteration")));
-  param({"c", DType::bool_, 0}, "condition");
-  for (size_t i = 0; i < carried.size(); ++i) {
-    Ref like = carried[i];
-    if (block.param(i + 1).type()->is_tensor() && !block.param(i + 1).type()->has_sizes()) like.rank = -1;
-    bind(block.param(i + 1), Slot::of(param(like, block.param(i + 1).name())));
-  }
-  lower_block(block);
-  output_of_block(slot(block.returns()[0]), ir::Type::boolean(), DType::bool_);
-  std::vector<Ref> results;
-  for (size_t i = 0; i < carried.size(); ++i)
-    results.push_back(
-        output_of_block(slot(block.returns()[i + 1]), block.param(i + 1).type(), carried[i].dtype));
-  for (const std::string& key : scopes_.back().vectors) vectors_.erase(key);
-  for (const std::string& key : scopes_.back().scalars) scalars_.erase(key);
-  scopes_.pop_back();
-  current_ = &node;
-  if (carried.empty()) return;  // a loop without results has no effect in a functional graph
-  std::vector<Ref> out = emit("Loop", inputs, {Attribute::of("body", body)}, carried.size(), DType::bool_);
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i].dtype = carried[i].dtype;
-    out[i].rank = results[i].rank == carried[i].rank ? carried[i].rank : -1;
-    bind(node.output(i), Slot::of(out[i]));
-  }
 }
 
 }  // namespace tern::onnx

@@ -722,7 +722,14 @@ std::vector<Value> Plan::run(Span<const Value> inputs, std::vector<double>* seco
     StorageBody* s = inputs_[next++].storage().get();
     s->data = t.data();
   }
-  for (const Storage& s : fresh_) s->data = pool_allocate(std::max<size_t>(s->bytes, 1));
+  // The memory of the outputs goes with them, or with whatever is thrown before there are any; two outputs
+  // that share memory go on sharing it.
+  std::unordered_map<const StorageBody*, Storage> given;
+  for (const Storage& s : fresh_) {
+    Storage owned = Storage::allocate(std::max<size_t>(s->bytes, 1));
+    s->data = owned->data;
+    given.emplace(s.get(), std::move(owned));
+  }
   Exclude quiet(rung_record | rung_autograd | rung_functional | rung_core);
   size_t at = 0;
   try {
@@ -737,17 +744,7 @@ std::vector<Value> Plan::run(Span<const Value> inputs, std::vector<double>* seco
       (*seconds)[at] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
   } catch (const Error& e) {
-    for (const Storage& s : fresh_) pool_free(s->data, std::max<size_t>(s->bytes, 1));
     throw e.with_context(steps_[at]->label);
-  }
-  // The memory of the outputs goes with them; two outputs that share memory go on sharing it.
-  std::unordered_map<const StorageBody*, Storage> given;
-  for (const Storage& s : fresh_) {
-    size_t bytes = std::max<size_t>(s->bytes, 1);
-    Storage owned = Storage::borrow(s->data, s->bytes, nullptr);
-    owned->pooled = true;
-    owned->bytes = bytes;
-    given.emplace(s.get(), owned);
   }
   std::vector<Value> results;
   for (const Output& o : outputs_) {

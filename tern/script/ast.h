@@ -100,7 +100,10 @@ struct Def {
   std::vector<std::string> decorators;
   std::vector<Param> params;
   ExprPtr returns;
-  Body body;
+  // Read when it is first needed, by read_body: until then it is the part of the source between these
+  // offsets.
+  mutable Body body;
+  mutable uint32_t unread_from = 0, unread_to = 0;
 };
 
 struct Class {
@@ -117,10 +120,13 @@ struct File {
   std::vector<Def> defs;
   std::vector<Class> classes;
   Body statements;  // top-level assignments, imports left out
+  std::vector<uint32_t> line_starts;
 };
 
 // Throws Error(value) with line, column and a caret. Nesting is bounded.
-File parse_file(SourcePtr source);
+enum class Bodies : uint8_t { read, leave };
+File parse_file(SourcePtr source, Bodies bodies = Bodies::read);
+void read_body(const SourcePtr& source, const Def& def);
 ExprPtr parse_expression(SourcePtr source);
 
 }  // namespace tern::script

@@ -20,13 +20,18 @@ ir::Node& Compiler::call_op(const Op& op, const std::vector<In>& inputs, std::st
   return n;
 }
 void Compiler::mark(ir::Node& node) {
-  auto line = std::upper_bound(line_starts_.begin(), line_starts_.end(), at_) - line_starts_.begin();
-  ir::Origin o;
-  o.file = source_.name;
-  o.function = def_.name;
-  o.line = static_cast<uint32_t>(line) + source_.first_line - 1;
-  o.column = at_ - line_starts_[static_cast<size_t>(line) - 1] + 1;
-  node.set_origin(ir::Origin::make(o));
+  if (!origin_ || marked_ != at_) {
+    const std::vector<uint32_t>& starts = file_->line_starts;
+    auto line = std::upper_bound(starts.begin(), starts.end(), at_) - starts.begin();
+    ir::Origin o;
+    o.file = file_name_;
+    o.function = function_name_;
+    o.line = static_cast<uint32_t>(line) + source_.first_line - 1;
+    o.column = at_ - starts[static_cast<size_t>(line) - 1] + 1;
+    origin_ = ir::Origin::make(o);
+    marked_ = at_;
+  }
+  node.set_origin(origin_);
 }
 Val Compiler::result(ir::Node& node) {
   if (node.num_outputs() == 0) return constant(tern::Value());

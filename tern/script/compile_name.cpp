@@ -54,6 +54,36 @@ constexpr std::string_view specials[] = {"len",
                                          "oct",
                                          "bin"};
 
+// torch.float32, torch.inf, torch.channels_last.
+const tern::Value* torch_constant(const std::string& name) {
+  static const std::unordered_map<std::string, tern::Value> constants = [] {
+    std::unordered_map<std::string, tern::Value> all = {
+        {"inf", double(INFINITY)},
+        {"nan", double(NAN)},
+        {"pi", 3.14159265358979323846},
+        {"strided", 0},
+        {"contiguous_format", MemoryFormat::contiguous},
+        {"preserve_format", MemoryFormat::preserve},
+        {"channels_last", 2},
+        {"channels_last_3d", 3},
+        {"half", DType::float16},
+        {"float", DType::float32},
+        {"double", DType::float64},
+        {"long", DType::int64},
+        {"int", DType::int32},
+        {"short", DType::int16},
+        {"bool", DType::bool_},
+        {"cfloat", DType::complex64},
+        {"cdouble", DType::complex128},
+    };
+    for (int i = 0; i < 255; ++i)
+      if (DType d = static_cast<DType>(i); element_size(d) > 0) all.emplace(tern::name(d), d);
+    return all;
+  }();
+  auto it = constants.find(name);
+  return it == constants.end() ? nullptr : &it->second;
+}
+
 // Tensor.float() and the like: to(dtype).
 std::optional<DType> cast_method(std::string_view n) {
   for (std::string_view word :
@@ -91,6 +121,11 @@ Sugar Compiler::name(const Expr& e) {
       return s;
     }
     s.self = *v;
+    return s;
+  }
+  if (n == "torch" || n == "ops" || n == "__torch__" || n == "CONSTANTS") {
+    s.kind = Sugar::space;
+    s.text = n;
     return s;
   }
   for (Frame* f = frame_; f; f = f->parent)
@@ -142,8 +177,7 @@ Sugar Compiler::name(const Expr& e) {
     s.text = n;
     return s;
   }
-  if (n == "torch" || n == "ops" || n == "math" || n == "nn" || n == "F" || n == "typing" ||
-      n == "__torch__" || n == "CONSTANTS" || n == "jit") {
+  if (n == "math" || n == "nn" || n == "F" || n == "typing" || n == "jit") {
     s.kind = Sugar::space;
     s.text = n == "nn" ? "torch.nn" : n == "F" ? "torch.nn.functional" : n == "jit" ? "torch.jit" : n;
     return s;
@@ -304,30 +338,7 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
       s.text = "device";
       return s;
     }
-    if (n == "inf") return number(double(INFINITY));
-    if (n == "nan") return number(double(NAN));
-    if (n == "pi") return number(3.14159265358979323846);
-    if (n == "strided") return number(0);
-    if (n == "contiguous_format") return number(MemoryFormat::contiguous);
-    if (n == "preserve_format") return number(MemoryFormat::preserve);
-    if (n == "channels_last") return number(2);
-    if (n == "channels_last_3d") return number(3);
-    static constexpr std::string_view callable_too[] = {"float",  "int",  "bool", "half",
-                                                        "double", "long", "short"};
-    if (std::optional<DType> d = parse_dtype(n)) {
-      bool lower = n[0] >= 'a' && n[0] <= 'z';
-      (void)callable_too;
-      if (lower) return number(*d);
-    }
-    if (n == "half") return number(DType::float16);
-    if (n == "float") return number(DType::float32);
-    if (n == "double") return number(DType::float64);
-    if (n == "long") return number(DType::int64);
-    if (n == "int") return number(DType::int32);
-    if (n == "short") return number(DType::int16);
-    if (n == "bool") return number(DType::bool_);
-    if (n == "cfloat") return number(DType::complex64);
-    if (n == "cdouble") return number(DType::complex128);
+    if (const tern::Value* v = torch_constant(n)) return number(*v);
     if (n == "no_grad" || n == "enable_grad" || n == "inference_mode") {
       s.kind = Sugar::special;
       s.text = n;

@@ -160,11 +160,9 @@ Compiler::Compiler(Unit& unit, Function& function)
       source_(*function.file_->source),
       qualifier_(
           before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())),
-      strict_(unit.known_operators_only && function.file_->source != functional_source()) {
-  line_starts_.push_back(0);
-  for (size_t i = 0; i < source_.text.size(); ++i)
-    if (source_.text[i] == '\n') line_starts_.push_back(static_cast<uint32_t>(i + 1));
-}
+      strict_(unit.known_operators_only && function.file_->source != functional_source()),
+      file_name_(source_.name),
+      function_name_(def_.name) {}
 
 const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
                                        const Expr& e) {
@@ -329,6 +327,7 @@ void Compiler::compile(Unit& unit, Function& f) {
   declare(unit, f);
   f.state_ = Function::State::compiling;
   try {
+    read_body(f.file_->source, *f.def_);
     const Type* returns = f.returns_;
     std::unique_ptr<ir::Graph> graph;
     for (int round = 0;; ++round) {

@@ -246,7 +246,9 @@ class Compiler {
   bool provisional_ = false;       // the first of two runs, to find what is returned
   const Type* found_returns_ = nullptr;
   uint32_t at_ = 0;  // of what is compiled now
-  std::vector<uint32_t> line_starts_;
+  Symbol file_name_, function_name_;
+  const ir::Origin* origin_ = nullptr;  // of the last node, which stood at marked_
+  uint32_t marked_ = 0;
   int depth_ = 0;
 };
 

@@ -1,29 +1,59 @@
 #include "tern/script/lexer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tern/base/format.h"
 
 namespace tern::script {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+enum Class : uint8_t { other, letter, digit, space };
+constexpr std::array<Class, 256> classes = [] {
+  std::array<Class, 256> all{};
+  for (size_t c = 0; c < 256; ++c) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80) all[c] = letter;
+    if (c >= '0' && c <= '9') all[c] = digit;
+    if (c == ' ' || c == '\t' || c == '\r' || c == '\f') all[c] = space;
+  }
+  return all;
+}();
+Class class_of(char c) { return classes[static_cast<unsigned char>(c)]; }
+bool is_digit(char c) { return class_of(c) == digit; }
 
-// Longest first.
-constexpr std::string_view operators[] = {
-    "**=", "//=", ">>=", "<<=", "...", "->", "**", "//", "==", "!=", "<=", ">=", "<<", ">>", "+=", "-=",
-    "*=",  "/=",  "%=",  "&=",  "|=",  "^=", "@=", ":=", "(",  ")",  "[",  "]",  "{",  "}",  ",",  ":",
-    ".",   ";",   "=",   "+",   "-",   "*",  "/",  "%",  "&",  "|",  "^",  "~",  "<",  ">",  "@",  "?"};
+// Of the lexemes that begin with a character, where the first stands and the next after each: longer ones
+// come first, so the first that fits is the longest.
+struct ByFirst {
+  std::array<uint8_t, 256> first;
+  std::array<uint8_t, lexeme_count> next;
+};
+constexpr ByFirst by_first = [] {
+  ByFirst t{};
+  t.first.fill(no_lexeme);
+  for (uint8_t i = lexeme_count; i-- > 0;) {
+    uint8_t& head = t.first[static_cast<unsigned char>(lexemes[i][0])];
+    t.next[i] = head;
+    head = i;
+  }
+  return t;
+}();
+
+uint8_t keyword(std::string_view word) {
+  for (uint8_t i = by_first.first[static_cast<unsigned char>(word[0])]; i != no_lexeme; i = by_first.next[i])
+    if (lexemes[i] == word) return i;
+  return no_lexeme;
+}
 
 class Lexer {
  public:
-  explicit Lexer(const Source& source) : source_(source), text_(source.text) {
+  Lexer(const Source& source, size_t from, size_t to)
+      : source_(source), text_(std::string_view(source.text).substr(0, to)), at_(from) {
     if (text_.size() > (size_t{1} << 31))
       fail(ErrorKind::value, source.name + ": a source of more than 2 GB");
   }
 
   std::vector<Token> run() {
+    tokens_.reserve((text_.size() - at_) / 4 + 8);
     indents_.push_back(0);
     bool line_start = true;
     while (at_ < text_.size()) {
@@ -32,26 +62,36 @@ class Lexer {
         line_start = false;
       }
       char c = text_[at_];
+      switch (class_of(c)) {
+        case space:
+          ++at_;
+          continue;
+        case digit:
+          number();
+          continue;
+        case letter:
+          if (size_t prefix = string_prefix(); prefix != npos)
+            string(prefix);
+          else
+            name();
+          continue;
+        case other:
+          break;
+      }
       if (c == '\n') {
         if (depth_ == 0) {
           add(TokenKind::newline, at_, at_ + 1);
           line_start = true;
         }
         ++at_;
-      } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f') {
-        ++at_;
       } else if (c == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
       } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
         at_ += peek(1) == '\n' ? 2 : 3;
-      } else if (is_digit(c) || (c == '.' && is_digit(peek(1)))) {
+      } else if (c == '.' && is_digit(peek(1))) {
         number();
-      } else if (size_t prefix = string_prefix(); prefix != npos) {
-        string(prefix);
-      } else if (is_letter(c)) {
-        size_t start = at_;
-        while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
-        add(TokenKind::name, start, at_);
+      } else if (c == '"' || c == '\'') {
+        string(0);
       } else {
         op();
       }
@@ -69,9 +109,16 @@ class Lexer {
  private:
   static constexpr size_t npos = std::string_view::npos;
   char peek(size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  void add(TokenKind kind, size_t from, size_t to) {
-    tokens_.push_back(
-        {kind, static_cast<uint32_t>(from), static_cast<uint32_t>(to), text_.substr(from, to - from)});
+  void add(TokenKind kind, size_t from, size_t to, uint8_t lexeme = no_lexeme) {
+    tokens_.push_back({kind, lexeme, static_cast<uint32_t>(from), static_cast<uint32_t>(to),
+                       std::string_view(text_.data() + from, to - from)});
+  }
+
+  void name() {
+    size_t start = at_;
+    do ++at_;
+    while (at_ < text_.size() && (class_of(text_[at_]) == letter || class_of(text_[at_]) == digit));
+    add(TokenKind::name, start, at_, keyword(text_.substr(start, at_ - start)));
   }
 
   // Measures the indentation; false when the line is blank and was skipped.
@@ -170,17 +217,20 @@ class Lexer {
   }
 
   void op() {
-    for (std::string_view o : operators) {
-      if (text_.substr(at_, o.size()) != o) continue;
-      if (o == "(" || o == "[" || o == "{") {
+    std::string_view rest = text_.substr(at_);
+    for (uint8_t i = by_first.first[static_cast<unsigned char>(rest[0])]; i != no_lexeme;
+         i = by_first.next[i]) {
+      std::string_view o = lexemes[i];
+      if (!rest.starts_with(o)) continue;
+      if (o[0] == '(' || o[0] == '[' || o[0] == '{') {
         ++depth_;
         opened_.push_back(at_);
-      } else if (o == ")" || o == "]" || o == "}") {
+      } else if (o[0] == ')' || o[0] == ']' || o[0] == '}') {
         if (depth_ == 0) fail_at(source_, static_cast<uint32_t>(at_), fmt::format("'{}' closes nothing", o));
         --depth_;
         opened_.pop_back();
       }
-      add(TokenKind::op, at_, at_ + o.size());
+      add(TokenKind::op, at_, at_ + o.size(), i);
       at_ += o.size();
       return;
     }
@@ -189,7 +239,7 @@ class Lexer {
 
   const Source& source_;
   std::string_view text_;
-  size_t at_ = 0;
+  size_t at_;
   int depth_ = 0;
   std::vector<size_t> opened_;
   std::vector<size_t> indents_;
@@ -216,7 +266,9 @@ void append_utf8(std::string& out, uint32_t code) {
 
 }  // namespace
 
-std::vector<Token> tokenize(const Source& source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(const Source& source, size_t from, size_t to) {
+  return Lexer(source, from, to).run();
+}
 
 std::string string_content(const Source& source, const Token& token) {
   std::string_view text = token.text;

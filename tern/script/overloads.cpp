@@ -271,8 +271,8 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
 
 std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Args& args, bool conversions,
                                                    Bindings& bindings, std::string* why) {
-  auto refuse = [&](std::string text) {
-    if (why) *why = std::move(text);
+  auto refuse = [&](auto&& text) {  // which is made only for who asks
+    if (why) *why = text();
     return std::nullopt;
   };
   std::vector<const Val*> slots(s.args.size(), nullptr);
@@ -313,8 +313,10 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     else if (s.vararg)
       variadic.push_back(args.positional[i]);
     else
-      return refuse(
-          fmt::format("Expected at most {} arguments but found {} positional arguments.", positions, given));
+      return refuse([&] {
+        return fmt::format("Expected at most {} arguments but found {} positional arguments.", positions,
+                           given);
+      });
   }
   for (auto& [name, v] : args.keywords) {
     size_t at = s.args.size();
@@ -322,9 +324,12 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
       if (s.args[i].name == name || (name.view() == "input" && s.args[i].name.view() == "self") ||
           (name.view() == "axis" && s.args[i].name.view() == "dim"))
         at = i;
-    if (at == s.args.size()) return refuse(fmt::format("Unknown keyword argument '{}'.", name.view()));
+    if (at == s.args.size())
+      return refuse([&, &key = name] { return fmt::format("Unknown keyword argument '{}'.", key.view()); });
     if (slots[at])
-      return refuse(fmt::format("Argument {} specified twice in schema, submit a bug report!", name.view()));
+      return refuse([&, &key = name] {
+        return fmt::format("Argument {} specified twice in schema, submit a bug report!", key.view());
+      });
     slots[at] = &v;
   }
   std::vector<In> inputs;
@@ -336,28 +341,31 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
       else if (a.type.kind == Pattern::optional && s.op)
         inputs.push_back(In());
       else
-        return refuse(fmt::format("Argument {} not provided.", a.name.view()));
+        return refuse([&] { return fmt::format("Argument {} not provided.", a.name.view()); });
       continue;
     }
     std::optional<Val> c = coerce(*slots[i], a.type, bindings, conversions, a.fixed_size);
     if (!c) {
       if (a.type.kind == Pattern::variable)
-        return refuse(
-            fmt::format("Could not match type {} to {} in argument '{}': Type variable '{}' previously "
-                        "matched to type {} is "
-                        "matched to type {}.",
-                        say(*slots[i]), script::str(a.type), a.name.view(), a.type.name,
-                        ir_text(instantiate(a.type, bindings)), say(*slots[i])));
-      std::string hint =
-          a.type.kind == Pattern::list && a.type.items[0].kind == Pattern::exact &&
-                  a.type.items[0].type->is_tensor()
-              ? "\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to "
-                "create an empty list of another type (torch.jit.annotate(List[T, []]) where T is the "
-                "type of elements in the list for Python 2)"
-              : "";
-      return refuse(
-          fmt::format("Expected a value of type '{}' for argument '{}' but instead found type '{}'.{}",
-                      script::str(a.type), a.name.view(), say(*slots[i]), hint));
+        return refuse([&] {
+          return fmt::format(
+              "Could not match type {} to {} in argument '{}': Type variable '{}' previously "
+              "matched to type {} is "
+              "matched to type {}.",
+              say(*slots[i]), script::str(a.type), a.name.view(), a.type.name,
+              ir_text(instantiate(a.type, bindings)), say(*slots[i]));
+        });
+      return refuse([&] {
+        bool tensors = a.type.kind == Pattern::list && a.type.items[0].kind == Pattern::exact &&
+                       a.type.items[0].type->is_tensor();
+        return fmt::format(
+            "Expected a value of type '{}' for argument '{}' but instead found type '{}'.{}",
+            script::str(a.type), a.name.view(), say(*slots[i]),
+            tensors ? "\nEmpty lists default to List[Tensor]. Add a variable annotation to the assignment to "
+                      "create an empty list of another type (torch.jit.annotate(List[T, []]) where T is the "
+                      "type of elements in the list for Python 2)"
+                    : "");
+      });
     }
     if (c->kind == Val::list && s.op) {
       std::vector<In> items;
@@ -376,16 +384,19 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
   Symbol symbol(name.substr(0, name.find('.')));
   const std::vector<Signature>& all = signatures(symbol);
   at_ = at;
-  for (bool conversions : {false, true}) {
+  enum { exactly, converting, asking_why };
+  for (int round : {exactly, converting, asking_why}) {
+    if (round == asking_why && !why) break;
     for (const Signature& s : all) {
       Bindings bindings;
       std::string reason;
       ir::Node& before = *graph_->insert_point().prev();
-      std::optional<std::vector<In>> inputs = match(s, args, conversions, bindings, &reason);
+      std::optional<std::vector<In>> inputs =
+          match(s, args, round != exactly, bindings, round == asking_why ? &reason : nullptr);
       if (!inputs) {
         // What was made for conversions that lead nowhere.
         while (graph_->insert_point().prev() != &before) graph_->erase(*graph_->insert_point().prev());
-        if (conversions && why) why->push_back(s.str() + ":\n" + reason);
+        if (round == asking_why) why->push_back(s.str() + ":\n" + reason);
         continue;
       }
       at_ = at;

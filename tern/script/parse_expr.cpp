@@ -1,4 +1,5 @@
 // Expressions: recursive descent, Python's precedences.
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -6,17 +7,6 @@
 #include "tern/script/parser.h"
 
 namespace tern::script {
-
-bool is_keyword(std::string_view s) {
-  static constexpr std::string_view words[] = {
-      "and",  "or",    "not",    "in",       "is",     "if",     "else",    "elif",
-      "for",  "while", "def",    "class",    "return", "break",  "pass",    "del",
-      "from", "with",  "raise",  "continue", "assert", "import", "lambda",  "global",
-      "try",  "yield", "except", "finally",  "async",  "await",  "nonlocal"};
-  for (std::string_view w : words)
-    if (w == s) return true;
-  return false;
-}
 
 ExprPtr ExprParser::single_expression() {
   ExprPtr e = expression_list();
@@ -45,10 +35,9 @@ bool ExprParser::starts_expression() const {
     case TokenKind::fstring:
       return true;
     case TokenKind::name:
-      return !is_keyword(token().text) || token().text == "not" || token().text == "lambda";
+      return !token().is_keyword() || is("not") || is("lambda");
     case TokenKind::op:
-      return token().text == "(" || token().text == "[" || token().text == "{" || token().text == "-" ||
-             token().text == "+" || token().text == "~" || token().text == "*" || token().text == "...";
+      return is("(") || is("[") || is("{") || is("-") || is("+") || is("~") || is("*") || is("...");
     default:
       return false;
   }
@@ -93,42 +82,40 @@ ExprPtr ExprParser::expression() {
   if (is("yield")) fail_here("Yield aren't supported");
   if (is("await")) fail_here("Await aren't supported");
   uint32_t at = token().at;
-  ExprPtr value = binary(0);
+  ExprPtr value = condition();
   if (is(":=")) fail_here("NamedExpr aren't supported");
   if (!is("if")) return value;
   take("if");
   ExprPtr e = node(ExprKind::ternary, at);
   e->items.push_back(std::move(value));
-  e->items.push_back(binary(0));
+  e->items.push_back(condition());
   expect("else");
   e->items.push_back(expression());
   return close(std::move(e));
 }
 
-// Python's levels, loosest first; `not`, comparisons, unary minus and ** have rules of their own.
-ExprPtr ExprParser::binary(int level) {
-  static constexpr std::string_view levels[][5] = {
-      {"or"}, {"and"}, {}, {}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%", "@"}};
-  if (level == 2) return negation();
-  if (level == 3) return comparison();
-  if (level == 10) return unary();
+// Python's levels, loosest first: or, and, not, comparisons, then those of arithmetic.
+ExprPtr ExprParser::condition() {
+  ExprPtr left = conjunction();
+  while (is("or")) left = binary(std::move(left), &ExprParser::conjunction);
+  return left;
+}
+ExprPtr ExprParser::conjunction() {
+  ExprPtr left = negation();
+  while (is("and")) left = binary(std::move(left), &ExprParser::negation);
+  return left;
+}
+// Its operator is next.
+ExprPtr ExprParser::binary(ExprPtr left, ExprPtr (ExprParser::*operand)()) {
   Deeper deeper(*this);
-  ExprPtr left = binary(level + 1);
-  for (;;) {
-    std::string_view found;
-    for (std::string_view op : levels[level])
-      if (!op.empty() && is(op)) found = op;
-    if (found.empty()) return left;
-    ExprPtr e = node(ExprKind::binary, token().at);
-    e->text = found;
-    take(found);
-    e->items.push_back(std::move(left));
-    e->items.push_back(binary(level + 1));
-    left = close(std::move(e));
-  }
+  ExprPtr e = node(ExprKind::binary, token().at);
+  e->text = tokens_[at_++].text;
+  e->items.push_back(std::move(left));
+  e->items.push_back((this->*operand)());
+  return close(std::move(e));
 }
 ExprPtr ExprParser::negation() {
-  if (!is("not")) return binary(3);
+  if (!is("not")) return comparison();
   Deeper deeper(*this);
   ExprPtr e = node(ExprKind::unary, token().at);
   take("not");
@@ -136,33 +123,43 @@ ExprPtr ExprParser::negation() {
   e->items.push_back(negation());
   return close(std::move(e));
 }
-std::string ExprParser::comparison_operator() {
-  for (std::string_view op : {"==", "!=", "<=", ">=", "<", ">", "in"})
-    if (take(op)) return std::string(op);
-  if (is("not") && ahead(1).text == "in") {
-    at_ += 2;
-    return "not in";
+std::string_view ExprParser::comparison_operator() {
+  switch (token().lexeme) {
+    case Lexeme("==").number:
+    case Lexeme("!=").number:
+    case Lexeme("<=").number:
+    case Lexeme(">=").number:
+    case Lexeme("<").number:
+    case Lexeme(">").number:
+    case Lexeme("in").number:
+      return tokens_[at_++].text;
+    case Lexeme("is").number:
+      ++at_;
+      return take("not") ? "is not" : "is";
+    case Lexeme("not").number:
+      if (!ahead(1).is("in")) return {};
+      at_ += 2;
+      return "not in";
+    default:
+      return {};
   }
-  if (take("is")) return take("not") ? "is not" : "is";
-  return {};
 }
 // a < b < c is (a < b) and (b < c).
 ExprPtr ExprParser::comparison() {
-  ExprPtr left = binary(4), chain;
+  ExprPtr left = arithmetic(), chain;
   for (;;) {
-    uint32_t at = token().at, from = static_cast<uint32_t>(at_);
-    std::string op = comparison_operator();
+    uint32_t at = token().at;
+    std::string_view op = comparison_operator();
     if (op.empty()) return chain ? std::move(chain) : std::move(left);
-    uint32_t operand = static_cast<uint32_t>(at_);
-    ExprPtr right = binary(4);
+    size_t operand = at_;
+    ExprPtr right = arithmetic();
     ExprPtr again;
     if (is("<") || is(">") || is("<=") || is(">=") || is("==") || is("!=") || is("is") || is("in")) {
       size_t end = at_;
       at_ = operand;
-      again = binary(4);
+      again = arithmetic();
       at_ = end;
     }
-    (void)from;
     ExprPtr e = node(ExprKind::binary, at);
     e->text = op;
     e->items.push_back(std::move(left));
@@ -180,17 +177,41 @@ ExprPtr ExprParser::comparison() {
     left = std::move(again);
   }
 }
-ExprPtr ExprParser::unary() {
-  for (std::string_view op : {"-", "+", "~"}) {
-    if (!is(op)) continue;
+
+namespace {
+// How tightly an operator of arithmetic binds; 0 for what is none.
+constexpr std::array<uint8_t, 256> tightness = [] {
+  std::array<uint8_t, 256> t{};
+  t[Lexeme("|").number] = 1;
+  t[Lexeme("^").number] = 2;
+  t[Lexeme("&").number] = 3;
+  t[Lexeme("<<").number] = t[Lexeme(">>").number] = 4;
+  t[Lexeme("+").number] = t[Lexeme("-").number] = 5;
+  t[Lexeme("*").number] = t[Lexeme("/").number] = t[Lexeme("//").number] = t[Lexeme("%").number] =
+      t[Lexeme("@").number] = 6;
+  return t;
+}();
+}  // namespace
+
+ExprPtr ExprParser::arithmetic(int loosest) {
+  ExprPtr left = unary();
+  for (int tight; (tight = tightness[token().lexeme]) >= loosest;) {
     Deeper deeper(*this);
-    ExprPtr e = node(ExprKind::unary, token().at);
-    take(op);
-    e->text = op;
-    e->items.push_back(unary());
-    return close(std::move(e));
+    ExprPtr e = node(ExprKind::binary, token().at);
+    e->text = tokens_[at_++].text;
+    e->items.push_back(std::move(left));
+    e->items.push_back(arithmetic(tight + 1));
+    left = close(std::move(e));
   }
-  return power();
+  return left;
+}
+ExprPtr ExprParser::unary() {
+  if (!is("-") && !is("+") && !is("~")) return power();
+  Deeper deeper(*this);
+  ExprPtr e = node(ExprKind::unary, token().at);
+  e->text = tokens_[at_++].text;
+  e->items.push_back(unary());
+  return close(std::move(e));
 }
 ExprPtr ExprParser::power() {
   ExprPtr base = postfix();
@@ -218,7 +239,7 @@ ExprPtr ExprParser::postfix() {
       ExprPtr c = node(ExprKind::call, e->at);
       c->items.push_back(std::move(e));
       while (!take(")")) {
-        if (token().kind == TokenKind::name && ahead(1).kind == TokenKind::op && ahead(1).text == "=") {
+        if (token().kind == TokenKind::name && ahead(1).is("=")) {
           ExprPtr k = node(ExprKind::keyword, token().at);
           k->text = std::string(tokens_[at_].text);
           at_ += 2;
@@ -274,8 +295,8 @@ ExprPtr ExprParser::comprehension(ExprPtr element, ExprPtr value, uint32_t at) {
   expect("for");
   e->items.push_back(target_list());
   expect("in");
-  e->items.push_back(binary(0));
-  while (take("if")) e->items.push_back(binary(0));
+  e->items.push_back(condition());
+  while (take("if")) e->items.push_back(condition());
   if (is("for")) fail_at(*source_, at, "Only a single generator is currently supported");
   return close(std::move(e));
 }
@@ -307,7 +328,7 @@ ExprPtr ExprParser::atom() {
     if (word != "None") e->value = tern::Value(word == "True");
     return close(std::move(e));
   }
-  if (is_keyword(word)) fail_here("expected an expression but found " + describe());
+  if (token().is_keyword()) fail_here("expected an expression but found " + describe());
   ExprPtr e = node(ExprKind::name, at);
   e->text = std::string(word);
   ++at_;

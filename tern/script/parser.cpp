@@ -10,9 +10,13 @@ class Parser : public ExprParser {
  public:
   using ExprParser::ExprParser;
 
-  File file() {
+  File file(Bodies bodies) {
+    bodies_ = bodies;
     File f;
     f.source = source_;
+    f.line_starts.push_back(0);
+    for (size_t at = 0; (at = source_->text.find('\n', at)) != std::string::npos;)
+      f.line_starts.push_back(static_cast<uint32_t>(++at));
     while (!at_end()) {
       if (take(TokenKind::newline)) continue;
       if (is("import") || is("from")) {
@@ -32,8 +36,16 @@ class Parser : public ExprParser {
     }
     return f;
   }
+  Body statements() {
+    Body body;
+    while (!at_end())
+      if (!take(TokenKind::newline)) statement(body);
+    return body;
+  }
 
  private:
+  Bodies bodies_ = Bodies::read;
+
   // ---- definitions ----
   // What @torch.jit.ignore and @torch.jit.unused mark is Python that is never compiled.
   static bool is_ignored(const std::vector<std::string>& decorators) {
@@ -87,10 +99,15 @@ class Parser : public ExprParser {
     if (take("->")) d.returns = expression();
     uint32_t head = token().at;
     size_t from = at_ + 1;
-    if (ignored)
+    if (ignored) {
       skip_block();
-    else
+    } else if (bodies_ == Bodies::leave && ahead(1).kind == TokenKind::newline) {
+      d.unread_from = ahead(1).end;
+      skip_block();
+      d.unread_to = token().at;
+    } else {
       d.body = block();
+    }
     while (from < tokens_.size() &&
            (tokens_[from].kind == TokenKind::newline || tokens_[from].kind == TokenKind::indent))
       ++from;
@@ -309,12 +326,12 @@ class Parser : public ExprParser {
       if (take("=")) s->value = expression_list();
       return body.push_back(std::move(s));
     }
-    static constexpr std::string_view augmented[] = {
+    static constexpr Lexeme augmented[] = {
         "+=", "-=", "*=", "/=", "//=", "%=", "**=", "&=", "|=", "^=", "<<=", ">>=", "@="};
-    for (std::string_view op : augmented) {
+    for (Lexeme op : augmented) {
       if (!take(op)) continue;
       StmtPtr s = make(StmtKind::augmented, at);
-      s->op = op.substr(0, op.size() - 1);
+      s->op = op.text().substr(0, op.text().size() - 1);
       s->targets.push_back(std::move(first));
       s->value = expression_list();
       return body.push_back(std::move(s));
@@ -337,7 +354,12 @@ class Parser : public ExprParser {
 
 }  // namespace
 
-File parse_file(SourcePtr source) { return Parser(std::move(source)).file(); }
+File parse_file(SourcePtr source, Bodies bodies) { return Parser(std::move(source)).file(bodies); }
+void read_body(const SourcePtr& source, const Def& def) {
+  if (def.unread_to == 0) return;
+  def.body = Parser(source, def.unread_from, def.unread_to).statements();
+  def.unread_to = 0;
+}
 ExprPtr parse_expression(SourcePtr source) { return Parser(std::move(source)).single_expression(); }
 
 }  // namespace tern::script

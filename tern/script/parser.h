@@ -5,11 +5,11 @@
 namespace tern::script {
 
 constexpr int max_nesting = 250;
-bool is_keyword(std::string_view word);
 
 class ExprParser {
  public:
-  explicit ExprParser(SourcePtr source) : source_(std::move(source)), tokens_(tokenize(*source_)) {}
+  explicit ExprParser(SourcePtr source, size_t from = 0, size_t to = std::string_view::npos)
+      : source_(std::move(source)), tokens_(tokenize(*source_, from, to)) {}
   ExprPtr single_expression();
 
  protected:
@@ -25,11 +25,9 @@ class ExprParser {
   const Token& token() const { return tokens_[at_]; }
   const Token& ahead(size_t n) const { return tokens_[std::min(at_ + n, tokens_.size() - 1)]; }
   bool at_end() const { return token().kind == TokenKind::end; }
-  bool is(std::string_view text) const {
-    return (token().kind == TokenKind::op || token().kind == TokenKind::name) && token().text == text;
-  }
-  bool take(std::string_view text) {
-    if (!is(text)) return false;
+  bool is(Lexeme l) const { return token().is(l); }
+  bool take(Lexeme l) {
+    if (!is(l)) return false;
     ++at_;
     return true;
   }
@@ -38,8 +36,8 @@ class ExprParser {
     ++at_;
     return true;
   }
-  void expect(std::string_view text) {
-    if (!take(text)) fail_here("expected '" + std::string(text) + "' but found " + describe());
+  void expect(Lexeme l) {
+    if (!take(l)) fail_here("expected '" + std::string(l.text()) + "' but found " + describe());
   }
   std::string describe() const {
     switch (token().kind) {
@@ -57,7 +55,7 @@ class ExprParser {
   }
   [[noreturn]] void fail_here(std::string_view message) const { fail_at(*source_, token().at, message); }
   std::string identifier() {
-    if (token().kind != TokenKind::name || is_keyword(token().text))
+    if (token().kind != TokenKind::name || token().is_keyword())
       fail_here("expected a name but found " + describe());
     return std::string(tokens_[at_++].text);
   }
@@ -98,10 +96,13 @@ class ExprParser {
   ExprPtr target_list();
   ExprPtr starred();
   ExprPtr expression();
-  ExprPtr binary(int level);
+  ExprPtr condition();
+  ExprPtr conjunction();
+  ExprPtr binary(ExprPtr left, ExprPtr (ExprParser::*operand)());
   ExprPtr negation();
-  std::string comparison_operator();
+  std::string_view comparison_operator();
   ExprPtr comparison();
+  ExprPtr arithmetic(int loosest = 1);
   ExprPtr unary();
   ExprPtr power();
   ExprPtr postfix();

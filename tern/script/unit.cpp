@@ -125,7 +125,15 @@ std::string_view Function::name() const {
   return dot == std::string_view::npos ? n : n.substr(dot + 1);
 }
 
+const ir::Graph& Function::graph() const {
+  if (!compiled()) {
+    if (!unit || ignored) failf("{} has no graph", name_.view());
+    unit->compile(const_cast<Function&>(*this));
+  }
+  return *graph_;
+}
 ir::Graph& Function::mutable_graph() {
+  graph();
   std::lock_guard guard(preparing_);
   program_.reset();
   return *graph_;
@@ -205,10 +213,7 @@ std::vector<tern::Value> run_graph(const ir::Graph& graph, Span<const tern::Valu
 
 tern::Value Function::call(Span<const tern::Value> args,
                            Span<const std::pair<Symbol, tern::Value>> keywords) const {
-  if (!graph_) {
-    if (!unit) failf("{} has no graph", name_.view());
-    unit->compile(const_cast<Function&>(*this));
-  }
+  graph();
   Deeper deeper(unit ? unit->max_depth : 800, name_);
   std::vector<tern::Value> inputs = bind(args, keywords);
   if (call_recorder && (thread_state.active & ~thread_state.excluded & rung_record))
@@ -342,7 +347,8 @@ bool Unit::has(Symbol qualified) const {
 }
 
 void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily) {
-  auto file = std::make_shared<File>(parse_file(source));
+  std::lock_guard guard(growing_);
+  auto file = std::make_shared<File>(parse_file(source, lazily ? Bodies::leave : Bodies::read));
   loaded_[Symbol(qualifier)] = true;
   std::string prefix = qualifier.empty() ? "" : std::string(qualifier) + ".";
   if (!file->statements.empty()) {
@@ -435,6 +441,7 @@ bool Unit::load(std::string_view qualified) {
 }
 
 ClassType* Unit::find_class(Symbol qualified) {
+  std::lock_guard guard(growing_);
   auto it = class_by_name_.find(qualified);
   if (it == class_by_name_.end()) {
     if (!load(qualified.view())) return nullptr;
@@ -445,6 +452,7 @@ ClassType* Unit::find_class(Symbol qualified) {
   return it->second;
 }
 Function* Unit::find_function(Symbol qualified) {
+  std::lock_guard guard(growing_);
   auto it = function_by_name_.find(qualified);
   if (it == function_by_name_.end()) {
     // A static method goes by the name of its class.
@@ -484,8 +492,14 @@ Symbol Unit::unique_class_name(std::string_view wanted) const {
     if (!has(Symbol(mangled))) return Symbol(mangled);
   }
 }
-void Unit::compile(Function& f) { Compiler::compile(*this, f); }
-void Unit::declare(Function& f) { Compiler::declare(*this, f); }
+void Unit::compile(Function& f) {
+  std::lock_guard guard(growing_);
+  Compiler::compile(*this, f);
+}
+void Unit::declare(Function& f) {
+  std::lock_guard guard(growing_);
+  Compiler::declare(*this, f);
+}
 void Unit::compile_all() {
   // Compiling may load more.
   for (size_t i = 0; i < classes_.size(); ++i) {

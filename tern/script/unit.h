@@ -1,6 +1,7 @@
 // What compiled source is kept in: functions, classes and their objects. A Unit is one world of names
 // ("__torch__.Net"); objects hold it, so that a module lives as long as anyone uses it.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,9 +42,9 @@ class Function {
   ClassType* owner() const { return owner_; }
   const std::vector<Argument>& args() const { return args_; }
   const ir::Type* returns() const { return returns_; }
-  const ir::Graph& graph() const { return *graph_; }
-  ir::Graph& mutable_graph();  // the next call runs what was changed
-  bool compiled() const { return graph_ != nullptr; }
+  const ir::Graph& graph() const;  // compiles it if it is not yet
+  ir::Graph& mutable_graph();      // the next call runs what was changed
+  bool compiled() const { return state_ == State::done && graph_; }
   void set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns);
   std::string signature() const;  // "forward(self, Tensor x, int n=2) -> Tensor"
   bool compiling() const { return state_ == State::compiling; }
@@ -69,7 +70,8 @@ class Function {
   std::shared_ptr<const File> file_;
   const Def* def_ = nullptr;
   const Def* signature_ = nullptr;  // of an overload: where its types are
-  enum class State : uint8_t { declared, compiling, done } state_ = State::done;
+  enum class State : uint8_t { declared, compiling, done };
+  std::atomic<State> state_ = State::done;
   bool has_signature_ = false;
   friend struct Linker;
 
@@ -183,6 +185,7 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::unordered_map<Symbol, ClassType*> class_by_name_;
   std::unordered_map<Symbol, Function*> function_by_name_;
   std::unordered_map<Symbol, bool> loaded_;  // qualifiers
+  std::recursive_mutex growing_;  // whoever calls a function first compiles it, whichever thread that is
 };
 
 // Sees calls of compiled functions while a trace is recorded on this thread, and answers those that stay

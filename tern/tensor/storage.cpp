@@ -102,11 +102,10 @@ StorageBody* new_body() { return ::new (pool_allocate(sizeof(StorageBody))) Stor
 
 Storage Storage::allocate(size_t bytes) {
   Storage s;
-  void* data = bytes ? pool_allocate(bytes) : nullptr;
   s.body_ = new_body();
-  s.body_->data = data;
-  s.body_->bytes = bytes;
   s.body_->pooled = true;
+  s.body_->data = bytes ? pool_allocate(bytes) : nullptr;  // where it throws, `s` frees its body
+  s.body_->bytes = bytes;
   return s;
 }
 

@@ -24,7 +24,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 KNOWN = HERE / "known_differences.txt"
 REPORT = ROOT / "docs" / "conformance.md"
-STILL = 240  # seconds without a word from a worker: it hangs
 ROUTES = "forward strides noncontiguous out inplace fake symbolic gradient double python errors".split()
 DTYPES = "any bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
 
@@ -53,7 +52,7 @@ class Shard(threading.Thread):
         errors = []
         reader = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)
         reader.start()
-        alarm = threading.Timer(STILL, process.kill)
+        alarm = threading.Timer(self.options.still, process.kill)
         alarm.start()
         running = at
         for line in process.stdout:
@@ -61,7 +60,7 @@ class Shard(threading.Thread):
                 continue
             entry = json.loads(line)
             alarm.cancel()
-            alarm = threading.Timer(STILL, process.kill)
+            alarm = threading.Timer(self.options.still, process.kill)
             alarm.start()
             if "begin" in entry:
                 running = entry["begin"]
@@ -84,7 +83,8 @@ class Shard(threading.Thread):
         self.crashes.append(what)
         with self.skip.open("a") as file:
             file.write(what + "\n")
-        self.rows.append([*what.split("\t"), 0, 1, f"the worker ended with {code}" if code != -9 else f"no end after {STILL} s", ""])
+        said = next((f": {line.strip()}" for line in errors if "SUMMARY: " in line or "runtime error: " in line), "")  # a sanitizer
+        self.rows.append([*what.split("\t"), 0, 1, f"the worker ended with {code}{said}" if code != -9 else f"no end after {self.options.still} s", ""])
         return running
 
 
@@ -181,6 +181,7 @@ def write_report(passed, failed, missing, entries):
 
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--still", type=int, default=240, help="seconds without a word from a worker after which it hangs")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--accept", action="store_true", default=os.environ.get("TERN_ACCEPT") == "1")
     parser.add_argument("--jobs", type=int, default=None)

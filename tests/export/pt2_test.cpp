@@ -13,29 +13,16 @@
 #include "tern/nn/layer.h"
 #include "tern/ops.h"
 #include "tests/support/python.h"
+#include "tests/support/torch_programs.h"
 
 namespace tern {
 namespace {
 
+using tern::testing::expect_close;
+using tern::testing::expect_torch_agrees;
+using tern::testing::reload;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-void expect_close(const Value& a, const Value& b, double tolerance = 1e-5) {
-  tree::Flat x = tree::flatten(a), y = tree::flatten(b);
-  ASSERT_EQ(x.leaves.size(), y.leaves.size()) << x.spec.str() << " and " << y.spec.str();
-  for (size_t i = 0; i < x.leaves.size(); ++i) {
-    if (!x.leaves[i].is_tensor()) {
-      EXPECT_TRUE(x.leaves[i].equals(y.leaves[i])) << x.leaves[i].str() << " and " << y.leaves[i].str();
-      continue;
-    }
-    const Tensor &s = x.leaves[i].tensor(), &t = y.leaves[i].tensor();
-    ASSERT_EQ(str(s.sizes()), str(t.sizes()));
-    EXPECT_EQ(s.dtype(), t.dtype());
-    std::vector<double> p = s.to_vector<double>(), q = t.to_vector<double>();
-    for (size_t k = 0; k < p.size(); ++k)
-      ASSERT_NEAR(p[k], q[k], tolerance) << "leaf " << i << " element " << k;
-  }
-}
 
 // Linear with a counter, a constant, several results, lists and symbolic sizes.
 struct Net : nn::Module {
@@ -65,10 +52,6 @@ ExportedProgram export_net(Net& net, bool training) {
 std::vector<Value> net_inputs(int64_t n) {
   return {Value((arange(n * 4).to(kFloat) * 0.21).cos().view(Dims{n, 4})),
           Value(std::vector<Tensor>{ones({1, 1}) * 3})};
-}
-
-ExportedProgram reload(const ExportedProgram& p, Pt2Layout layout = Pt2Layout::archive) {
-  return load_program(io::own(save_to_memory(p, {.layout = layout})), "memory.pt2");
 }
 
 TEST(Pt2, RoundTripKeepsGraphStateAndNumbers) {
@@ -249,33 +232,6 @@ TEST(TorchFile, ValuesComeBack) {
 }
 
 // ---- with PyTorch ----
-
-const char* run_ours = R"PY(
-import sys, torch
-ep = torch.export.load(sys.argv[1])
-inputs = torch.load(sys.argv[2])
-for n, args in enumerate(inputs):
-    out = ep.module()(*args)
-    torch.save(out, sys.argv[3] + str(n))
-)PY";
-
-void expect_torch_agrees(const ExportedProgram& p, const std::vector<std::vector<Value>>& calls,
-                         Pt2Layout layout) {
-  TERN_NEEDS_PYTHON(python, "torch");
-  io::TemporaryDir dir;
-  save(p, dir / "ours.pt2", {.layout = layout});
-  std::vector<Value> inputs;
-  for (const auto& c : calls) inputs.push_back(Value::tuple(c));
-  std::vector<uint8_t> bytes = write_torch_file(Value::list(inputs));
-  io::write_file(dir / "inputs.pt", io::Bytes(bytes));
-  auto result = ::tern::testing::run_python(
-      python, run_ours, dir / "ours.pt2" + " " + (dir / "inputs.pt") + " " + (dir / "out"));
-  ASSERT_EQ(result.status, 0) << result.output;
-  ExportedModule module = p.module();
-  for (size_t i = 0; i < calls.size(); ++i)
-    expect_close(read_torch_file(io::map_file(dir / ("out" + std::to_string(i))), "out"),
-                 module.call(calls[i]));
-}
 
 TEST(Pt2WithTorch, ReadsWhatWeWrite) {
   for (bool training : {true, false}) {

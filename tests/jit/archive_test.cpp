@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "tern/base/error.h"
 #include "tern/io/zip.h"
@@ -485,7 +486,7 @@ TEST(Archive, damaged_files_are_errors) {
     std::vector<uint8_t> bad = good;
     bad[i] ^= static_cast<uint8_t>(1 << (i % 8));
     try {
-      load(io::own(bad), "flipped").state_dict();
+      load(io::own(bad), "flipped", {.compile_all = true}).state_dict();
     } catch (const Error&) {
       ++errors;
     }
@@ -506,6 +507,49 @@ TEST(Archive, damaged_files_are_errors) {
         ADD_FAILURE() << "a file cut at " << i << " was read";
       }
     } catch (const Error&) {
+    }
+  }
+}
+
+TEST(Archive, threads_that_call_a_fresh_module_compile_it_once) {
+  NEED_FILES();
+  V ref = load_checkpoint(at("mlp_scripted.ref"));
+  for (int round = 0; round < 5; ++round) {
+    ScriptModule m = load(at("mlp_scripted.pt"));
+    std::vector<Tensor> results(4);
+    std::vector<std::thread> threads;
+    for (Tensor& result : results)
+      threads.emplace_back([&] { result = m.forward(ref.find("inputs")->items()).tensor(); });
+    for (std::thread& t : threads) t.join();
+    for (const Tensor& result : results) expect_close(result, ref.find("output")->tensor(), "in a thread");
+  }
+}
+
+// The code of a file is read when somebody needs it: what is wrong with it is said then, or at once to who
+// asks.
+TEST(Archive, wrong_code_is_an_error_when_it_is_needed) {
+  NEED_FILES();
+  io::ZipReader zip(io::map_file(at("mlp_scripted.pt")), "mlp_scripted.pt");
+  io::MemoryWriter out;
+  io::ZipWriter changed(out);
+  for (const io::ZipMember& m : zip.members()) {
+    std::string text = zip.read_text(m.name);
+    size_t where = text.find("torch.relu");
+    if (m.name.ends_with(".py") && where != std::string::npos) text.replace(where, 10, "nobody.has");
+    changed.add(m.name, text);
+  }
+  changed.finish();
+  std::vector<uint8_t> bytes(out.bytes().begin(), out.bytes().end());
+  ScriptModule m = load(io::own(bytes), "wrong");
+  EXPECT_EQ(m.state_dict().size(), 4u);
+  EXPECT_THROW(load(io::own(bytes), "wrong", {.compile_all = true}), Error);
+  V ref = load_checkpoint(at("mlp_scripted.ref"));
+  for (int again = 0; again < 2; ++again) {
+    try {
+      m.forward(ref.find("inputs")->items());
+      ADD_FAILURE() << "the wrong code ran";
+    } catch (const Error& e) {
+      EXPECT_NE(e.message().find("nobody"), std::string::npos) << e.message();
     }
   }
 }

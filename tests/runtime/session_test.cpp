@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "tern/io/file.h"
+#include "tern/ir/text.h"
+#include "tern/runtime/plan.h"
 #include "tern/tern.h"
 
 namespace tern {
@@ -102,6 +104,25 @@ TEST(Session, every_thread_may_have_its_own) {
   for (double d : found) {
     EXPECT_GE(d, 0);
     EXPECT_LT(d, 1e-5);
+  }
+}
+
+// The outputs' memory is had before the first step: what was had already goes back (LeakSanitizer looks).
+TEST(Session, an_output_that_does_not_fit_into_memory_is_an_error) {
+  auto graph = ir::parse(R"(graph(%x : Tensor):
+  %small : Tensor = aten::add(%x, %x, alpha=1)
+  %big : Tensor = aten::full([281474976710656], 0.5)
+  return (%small, %big)
+)");
+  Value x = randn({4});
+  runtime::Plan plan(*graph, std::vector<runtime::Binding>(1), {&x, 1});
+  for (int round = 0; round < 3; ++round) {
+    try {
+      plan.run({&x, 1});
+      ADD_FAILURE() << "a petabyte was had";
+    } catch (const Error& e) {
+      EXPECT_THAT(e.message(), HasSubstr("not enough memory"));
+    }
   }
 }
 

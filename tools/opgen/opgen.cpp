@@ -277,6 +277,7 @@ string cpp_type(const Family& f, const Entry& e, const string& type) {
                                                  {"MemoryFormat?", "::std::optional<MemoryFormat>"},
                                                  {"MemoryFormat", "MemoryFormat"},
                                                  {"Generator?", "const Generator*"},
+                                                 {"Storage", "const Tensor&"},  // a tensor over all of it
                                                  {"Any", "const Value&"}};
   string t;  // int[2] -> int[]
   for (size_t i = 0; i < type.size(); ++i) {

@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "tern/ir/alias.h"
+#include "tern/ir/higher_order.h"
 #include "tern/ir/pass.h"
 
 namespace tern::ir {
@@ -95,9 +96,11 @@ bool sweep(Graph& graph, Block& b, const Marker* marker) {
       graph.erase(*n);
       changed = true;
     } else {
-      // Results of a branch that nobody uses.
-      if (n->is("prim::If") || n->is("higher_order::cond"))
-        for (size_t i = n->num_outputs(); i-- > 0;) {
+      // Results of a branch that nobody uses; what is carried from round to round stays.
+      const HigherOrder* op = find_higher_order(n->kind().view());
+      bool loop = n->is("higher_order::while_loop");
+      if (n->is("prim::If") || (op && !loop))
+        for (size_t i = n->num_outputs(), carried = op ? operands_of(*n).carried : 0; i-- > carried;) {
           if (n->output(i).has_uses()) continue;
           n->remove_output(i);
           for (Block* inner : n->blocks()) inner->return_node().remove_input(i);

@@ -48,6 +48,11 @@ Tensor body_to_other(const args::to_other& a) {
 Tensor body_to_dtype_layout(const args::to_dtype_layout& a) {
   return convert(a.self, a.dtype, a.layout, a.device, a.pin_memory, a.non_blocking, a.copy, a.memory_format);
 }
+Tensor body_to_prim_Device(const args::to_prim_Device& a) {
+  std::optional<DType> dtype;
+  if (a.dtype) dtype = static_cast<DType>(*a.dtype);
+  return convert(a.self, dtype, {}, a.device, {}, a.non_blocking, a.copy, {});
+}
 Tensor body_type_as(const args::type_as& a) {
   return convert(a.self, a.other.dtype(), {}, a.other.device(), {}, false, false, {});
 }

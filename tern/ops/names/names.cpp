@@ -92,6 +92,18 @@ Tensor kernel_detach_(const args::detach_& a) {
 Tensor kernel_set_(const args::set_& a) {
   return take_over(a.self, Storage::allocate(0), Dims{SymInt(0)}, Dims{SymInt(1)}, 0);
 }
+Tensor kernel_set__source_Storage(const args::set__source_Storage& a) {
+  SymInt count = static_cast<int64_t>(a.source.storage()->bytes / static_cast<size_t>(a.self.element_size()));
+  return take_over(a.self, a.source.storage(), Dims{count}, Dims{SymInt(1)}, 0);
+}
+Tensor kernel_set__source_Storage_storage_offset(const args::set__source_Storage_storage_offset& a) {
+  Dims strides = a.stride.empty() ? contiguous_strides(a.size) : Dims(a.stride);
+  Tensor all = a.self.shallow_copy();
+  SymInt count = static_cast<int64_t>(a.source.storage()->bytes / static_cast<size_t>(a.self.element_size()));
+  take_over(all, a.source.storage(), Dims{count}, Dims{SymInt(1)}, 0);
+  strided_view(all, a.size, strides, a.storage_offset);  // checks the bounds
+  return take_over(a.self, a.source.storage(), Dims(a.size), std::move(strides), a.storage_offset);
+}
 Tensor kernel_set__source_Tensor(const args::set__source_Tensor& a) {
   if (a.self.dtype() != a.source.dtype())
     failf("Could not set tensor of type {} to a tensor of type {}", name(a.source.dtype()),
