@@ -1,7 +1,8 @@
 """make bench-jit: TorchScript in Tern beside PyTorch 2.13, asked in turns in one run; the least time of several rounds counts.
 
 Tracing; loading a file (PyTorch from Python, as its users do); the first, the second and later calls of a loaded module; what a
-node costs in the interpreter. The models are those of bench/run.py and, where build/zoo has them (make zoo-pt), real ones.
+node costs in the interpreter; compiling 1,000, 5,000 and 25,000 lines. The models are those of bench/run.py and, where build/zoo has
+them (make zoo-pt), real ones.
 """
 
 import pathlib
@@ -32,6 +33,14 @@ class Chain(torch.nn.Module):
         for _ in range(NODES):
             x = x.neg()
         return x
+
+
+def long_source(lines):
+    """One function of branches, arithmetic and a list that grows."""
+    text = ["def f(x: int, l: List[int]) -> int:", "  y = x"]
+    for k in range(lines // 5):
+        text += [f"  if y > {k}:", "    y = y - 1", "  else:", "    y = y * 2 + l[0]", "  l.append(y)"]
+    return "\n".join(text + ["  return y", ""])
 
 
 def main():
@@ -86,6 +95,19 @@ def main():
         for _ in range(5):
             chain(x)
         row("interpreter, a node", lambda: tern("call", f"{folder}/chain.pt", 500), lambda: seconds(lambda: chain(x), 200), "", NODES)
+        print("\nCompiling a script (linear: the time a line is what stays the same)")
+        print(f"{'':34} {'Tern, us':>14} {'ns a line':>14} {'PyTorch, us':>14} {'ratio':>10}")
+        for lines in (1000, 5000, 25000):
+            source = long_source(lines)
+            pathlib.Path(f"{folder}/long.py").write_text(source)
+            ours = min(tern("compile", f"{folder}/long.py", 3) for _ in range(ROUNDS))
+            theirs = None
+            if lines <= 5000:  # PyTorch is not linear here: 25,000 lines take minutes
+                start = time.perf_counter()
+                torch.jit.CompilationUnit(source)
+                theirs = time.perf_counter() - start
+            beside = f"{theirs * 1e6:14.0f} {theirs / ours:9.1f}x" if theirs else f"{'-':>14} {'-':>10}"
+            print(f"{f'compile {lines} lines':34} {ours * 1e6:14.0f} {ours / lines * 1e9:14.0f} {beside}", flush=True)
     server.stdin.close()
     server.wait()
     script = BUILD / "bench" / "script_bench"

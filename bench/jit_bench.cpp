@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include "../examples/mlp.h"
@@ -59,6 +61,13 @@ double answer(const std::string& what, const std::string& file, long count) {
     if (file == "resnet") return time_trace<examples::ResNet>({randn({4, 3, 16, 16})}, count);
     return time_trace<examples::Transformer>(
         {randint(examples::Transformer::vocabulary, {3, 7}), zeros({3, 7}, kBool)}, count);
+  }
+  if (what == "compile") {
+    std::ifstream in(file);
+    std::stringstream text;
+    text << in.rdbuf();
+    std::string source = text.str();
+    return seconds(count, [&] { benchmark::DoNotOptimize(script::compile_function(source)); });
   }
   if (what == "load") return seconds(count, [&] { benchmark::DoNotOptimize(jit::load(file)); });
   if (what == "first" || what == "second") {

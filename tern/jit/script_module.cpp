@@ -455,9 +455,22 @@ class Builder {
   tern::Value build(const std::shared_ptr<ModuleTree>& tree) {
     tern::Value object = declare(tree);
     for (auto& [name, f] : tree->functions) adoption_.function(*f, Symbol(name));
+    for (auto& [name, v] : tree->globals) unit_->globals.emplace(name, v);
+    if (!tree->definitions.empty()) {
+      unit_->known_operators_only = true;
+      auto source = std::make_shared<script::Source>();
+      source->text = tree->definitions;
+      source->name = tree->source_name;
+      unit_->define(source, "__torch__", true);
+    }
+    // What somebody writes, unlike a file from elsewhere, has operators that are there.
+    if (!tree->entries.empty()) unit_->known_operators_only = true;
     for (ModuleTree* t : order_) add_methods(*t);
     for (ModuleTree* t : order_)
-      if (!t->source.empty()) add_source(*t);
+      if (!t->source.empty()) define_source(*t);
+    for (ModuleTree* t : order_)
+      if (!t->source.empty()) compile_source(*t);
+    for (ModuleTree* t : order_) drop_uncompiled(*t);
     return object;
   }
 
@@ -547,13 +560,27 @@ class Builder {
       type.add_method(std::move(f));
     }
   }
-  void add_source(const ModuleTree& tree) {
+  // All first, so that they find each other; then what is asked for, and what that calls.
+  void define_source(const ModuleTree& tree) {
     ClassType& type = *types_.at(&tree);
     auto source = std::make_shared<script::Source>();
     source->text = tree.source;
-    source->name = std::string(type.short_name());
+    source->name = tree.source_name.empty() ? std::string(type.short_name()) : tree.source_name;
     unit_->define_methods(type, source);
-    for (size_t i = 0; i < type.methods.size(); ++i) unit_->compile(*type.methods[i]);
+  }
+  void compile_source(const ModuleTree& tree) {
+    ClassType& type = *types_.at(&tree);
+    if (tree.entries.empty()) {
+      for (size_t i = 0; i < type.methods.size(); ++i) unit_->compile(*type.methods[i]);
+      return;
+    }
+    for (const std::string& name : tree.entries)
+      if (script::Function* f = type.method(Symbol(name))) unit_->compile(*f);
+  }
+  // Methods that only ran while the module was made are no part of it.
+  void drop_uncompiled(const ModuleTree& tree) {
+    if (tree.entries.empty()) return;
+    std::erase_if(types_.at(&tree)->methods, [](const auto& m) { return !m->compiled(); });
   }
 
   std::shared_ptr<script::Unit> unit_;

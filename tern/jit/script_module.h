@@ -117,7 +117,12 @@ struct ModuleTree {
       children;  // the same tree twice is the same module
   std::vector<Method> methods;
   bool training = true;
-  std::string source = {};  // further methods, in TorchScript's language
+  std::string source = {};                // further methods, in TorchScript's language
+  std::string source_name = {};           // in messages; by default the class's
+  std::vector<std::string> entries = {};  // the methods of `source` to compile; by default all
+  std::string definitions = {};  // of the root: functions and classes that sources name, compiled when needed
+  std::vector<std::pair<std::string, tern::Value>> globals =
+      {};                   // of the root: numbers and strings they name
   tern::Value object = {};  // a module that is there already; then the rest is not looked at
   std::string alias = {};   // what the graphs call this class
   bool part_of_trace = false;

@@ -17,12 +17,14 @@ int run_info(const Info& options);
 
 struct Code {
   std::string model, method = "forward", module;
+  bool frozen = false, constants = false;
 };
 int run_code(const Code& options);
 
 struct GraphText {
   std::string model, method = "forward", module;
-  bool inlined = false;
+  bool inlined = false, frozen = false, optimized = false;
+  std::vector<std::string> inputs, shapes;  // then the types are what the shape rules give
 };
 int run_graph(const GraphText& options);
 

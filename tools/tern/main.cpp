@@ -50,6 +50,8 @@ int main(int argc, char** argv) {
   sub->add_option("model", code.model, "the file")->required();
   sub->add_option("method", code.method, "of a .pt")->capture_default_str();
   sub->add_option("--module", code.module, "a submodule of a .pt: encoder.layers.0");
+  sub->add_flag("--frozen", code.frozen, "of a .pt after freezing: weights are constants");
+  sub->add_flag("--constants", code.constants, "of a .pt: what CONSTANTS.c0, ... are");
   sub->footer(
       "Examples:\n  tern code net.pt\n  tern code net.pt encode --module encoder.layers.0\n  tern code "
       "net.pt2");
@@ -61,7 +63,15 @@ int main(int argc, char** argv) {
   sub->add_option("method", graph.method, "of a .pt")->capture_default_str();
   sub->add_option("--module", graph.module, "a submodule of a .pt: encoder.layers.0");
   sub->add_flag("--inlined", graph.inlined, "with the methods that are called put in place");
-  sub->footer("Examples:\n  tern graph net.pt\n  tern graph net.pt forward --inlined\n  tern graph net.onnx");
+  sub->add_flag("--optimized", graph.optimized, "inlined, without dead code, duplicates and no-ops");
+  sub->add_flag("--frozen", graph.frozen,
+                "of a .pt in evaluation: its attributes are constants, layers folded");
+  sub->add_option("--shapes", graph.shapes,
+                  "of a .pt, inlined: the types for inputs of these sizes: x:1x3x224x224, x:Nx3x224x224");
+  sub->add_option("--input", graph.inputs, "the same for an input that is no tensor: n=3");
+  sub->footer(
+      "Examples:\n  tern graph net.pt\n  tern graph net.pt forward --inlined\n  tern graph net.pt --frozen "
+      "--shapes x:Nx3x32x32\n  tern graph net.onnx");
   sub->callback([&] { result = run_graph(graph); });
 
   Convert convert;

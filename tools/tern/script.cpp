@@ -10,6 +10,7 @@
 #include "tern/io/json.h"
 #include "tern/ir/verify.h"
 #include "tern/jit/archive.h"
+#include "tern/jit/freeze.h"
 #include "tern/onnx/program.h"
 #include "tern/runtime/model_file.h"
 #include "tern/sym/shape_env.h"
@@ -186,12 +187,31 @@ int checkpoint_info(const Info& options) {
   return 0;
 }
 
+namespace {
+
+jit::ScriptModule load_module(const std::string& model, const std::string& path, bool frozen,
+                              const std::string& method) {
+  jit::ScriptModule module = jit::load(model).submodule(path);
+  if (!frozen) return module;
+  std::vector<std::string> preserved;
+  if (method != "forward") preserved.push_back(method);
+  return jit::freeze(module.eval(), preserved);
+}
+
+}  // namespace
+
 int run_code(const Code& options) {
   if (format_of_file(options.model) == ModelFormat::pt) {
-    jit::ScriptModule module = jit::load(options.model).submodule(options.module);
-    std::printf("%s", module.code(options.method).c_str());
+    jit::ScriptModule module = load_module(options.model, options.module, options.frozen, options.method);
+    script::CodeWithConstants code = module.code_with_constants(options.method);
+    std::printf("%s", code.code.c_str());
+    if (options.constants)
+      for (auto& [name, v] : code.constants)
+        std::printf("CONSTANTS.%s  %s\n", name.c_str(),
+                    v.is_tensor() ? tensor_text(v.tensor()).c_str() : v.str().c_str());
   } else {
-    if (!options.module.empty()) fail(ErrorKind::usage, "--module: only .pt files keep their modules");
+    if (!options.module.empty() || options.frozen || options.constants)
+      fail(ErrorKind::usage, "--module, --frozen and --constants are for .pt files");
     std::printf("%s\n", load_model(options.model).code().c_str());
   }
   return 0;
@@ -199,11 +219,22 @@ int run_code(const Code& options) {
 
 int run_graph(const GraphText& options) {
   if (format_of_file(options.model) == ModelFormat::pt) {
-    jit::ScriptModule module = jit::load(options.model).submodule(options.module);
-    std::printf("%s", options.inlined ? module.inlined_graph(options.method)->str().c_str()
-                                      : module.graph(options.method).str().c_str());
+    jit::ScriptModule module = load_module(options.model, options.module, options.frozen, options.method);
+    if (!options.shapes.empty() || !options.inputs.empty()) {
+      auto symbols = std::make_shared<ShapeEnv>();
+      NoGrad no_grad;
+      std::vector<Value> inputs =
+          make_inputs(inputs_of(module, options.method), options.inputs, options.shapes, symbols.get());
+      std::printf("%s", module.shaped_graph(inputs, options.method, symbols)->str().c_str());
+    } else if (options.optimized) {
+      std::printf("%s", module.optimized_graph(options.method)->str().c_str());
+    } else {
+      std::printf("%s", options.inlined ? module.inlined_graph(options.method)->str().c_str()
+                                        : module.graph(options.method).str().c_str());
+    }
   } else {
-    if (!options.module.empty()) fail(ErrorKind::usage, "--module: only .pt files keep their modules");
+    if (!options.module.empty() || options.frozen || options.optimized || !options.shapes.empty())
+      fail(ErrorKind::usage, "--module, --frozen, --optimized and --shapes are for .pt files");
     std::printf("%s", load_model(options.model).graph().str().c_str());
   }
   return 0;
