@@ -5,8 +5,8 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/export/pt2_schema.h"
+#include "tern/export/pt2_symbols.h"
 #include "tern/ir/higher_order.h"
-#include "tern/sym/evaluate.h"
 
 namespace tern::pt2 {
 namespace {
@@ -14,9 +14,12 @@ namespace {
 class ProgramJson {
  public:
   explicit ProgramJson(const ExportedProgram& program)
-      : program_(program), data_(program.data()), graph_(program.graph()) {
-    shapes_ = graph_.shapes ? graph_.shapes : std::make_shared<ShapeEnv>();
-    for (const auto& [input, symbol] : data_.int_inputs) symbols_[graph_.inputs()[input]] = symbol;
+      : program_(program),
+        data_(program.data()),
+        graph_(program.graph()),
+        shapes_(graph_.shapes ? graph_.shapes : std::make_shared<ShapeEnv>()),
+        symbols_(*shapes_) {
+    for (const auto& [input, symbol] : data_.int_inputs) symbols_.set(*graph_.inputs()[input], symbol);
   }
 
   std::string write() {
@@ -180,7 +183,7 @@ class ProgramJson {
     for_values(block, [&](const ir::Value& v) {
       if (!v.type()->is(ir::TypeKind::int_)) return;
       w_.key(v.name());
-      sym_int(symbol_of(v));
+      sym_int(symbols_.of(v));
     });
     w_.end_object();
     w_.key("sym_bool_values");
@@ -188,7 +191,7 @@ class ProgramJson {
     for_values(block, [&](const ir::Value& v) {
       if (!v.type()->is(ir::TypeKind::bool_)) return;
       w_.key(v.name());
-      sym_expr("as_bool", symbol_of(v));
+      sym_expr("as_bool", symbols_.of(v));
     });
     w_.end_object();
   }
@@ -541,57 +544,6 @@ class ProgramJson {
     });
   }
 
-  // The expression that an integer of the graph stands for.
-  SymInt symbol_of(const ir::Value& v) {
-    auto [it, fresh] = symbols_.try_emplace(&v, SymInt(0));
-    if (!fresh) return it->second;
-    SymInt s = compute(v);
-    symbols_[&v] = s;
-    return s;
-  }
-  SymInt symbol_of(const ir::Operand& o) {
-    if (o.is_value()) return symbol_of(o.value());
-    if (o.is_constant() && o.constant().is_int()) return o.constant().sym();
-    if (o.is_constant() && o.constant().is_bool()) return o.constant().to_bool() ? 1 : 0;
-    return shapes_->create_unbacked_symint("number");
-  }
-  SymInt compute(const ir::Value& v) {
-    const ir::Node* n = v.node();
-    if (!n) return shapes_->create_unbacked_symint("input");
-    if (const Value* meta = n->meta("unbacked_symbol")) return meta->sym();
-    if (n->is("aten::sym_size") && n->input(0).is_value()) {
-      const ir::Type& type = *n->input(0).value().type();
-      if (type.has_sizes() && n->input(1).is_constant()) {
-        int64_t d = n->input(1).constant().to_int(), rank = static_cast<int64_t>(type.sizes().size());
-        if (d >= -rank && d < rank) return type.sizes()[static_cast<size_t>(d < 0 ? d + rank : d)];
-      }
-    }
-    std::string_view kind = n->kind().view();
-    if (const SymFunction* f = sym_function_of_kind(kind)) {
-      std::string_view name = f->target.substr(f->target.rfind('.') + 1);
-      auto a = [&] { return symbol_of(n->input(0)); };
-      auto b = [&] { return symbol_of(n->input(1)); };
-      if (name == "add") return a() + b();
-      if (name == "sub") return a() - b();
-      if (name == "mul") return a() * b();
-      if (name == "neg") return -a();
-      if (name == "pos") return a();
-      if (name == "floordiv") return floor_div(a(), b());
-      if (name == "mod") return mod(a(), b());
-      if (name == "sym_max") return sym_max(a(), b());
-      if (name == "sym_min") return sym_min(a(), b());
-      static constexpr std::pair<std::string_view, sym::Op> comparisons[] = {
-          {"eq", sym::Op::eq}, {"ne", sym::Op::ne}, {"lt", sym::Op::lt},
-          {"le", sym::Op::le}, {"gt", sym::Op::gt}, {"ge", sym::Op::ge}};
-      for (const auto& [text, op] : comparisons)
-        if (name == text) return sym_compare(op, a(), b()).as_expr();
-      if (name == "and_") return sym_and(SymBool::from_expr(a()), SymBool::from_expr(b())).as_expr();
-      if (name == "or_") return sym_or(SymBool::from_expr(a()), SymBool::from_expr(b())).as_expr();
-      if (name == "sym_not") return sym_not(SymBool::from_expr(a())).as_expr();
-    }
-    return shapes_->create_unbacked_symint(v.name());
-  }
-
   // ---- where nodes come from ----
 
   void metadata(const ir::Node& n) {
@@ -793,8 +745,8 @@ class ProgramJson {
   const ExportedProgram::Data& data_;
   const ir::Graph& graph_;
   std::shared_ptr<ShapeEnv> shapes_;
+  GraphSymbols symbols_;
   io::JsonWriter w_;
-  std::unordered_map<const ir::Value*, SymInt> symbols_;
   std::unordered_map<std::string_view, size_t> next_graph_;  // by the operator's kind
   size_t next_float_ = 0;
 };

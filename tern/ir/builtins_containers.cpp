@@ -381,6 +381,7 @@ constexpr BuiltinEntry table[] = {
     {"sort", sort, true},
     {"sorted", sorted},
     {"list", to_list},
+    {"Size", to_list},
     {"__contains__", contains},
     {"contains", contains},
     {"min", minimum},

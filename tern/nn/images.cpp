@@ -231,26 +231,95 @@ Tensor lp_pool2d(const Tensor& x, double p, Extent<2> kernel, Extent<2> stride, 
   return tern::pow(tern::sign(out) * tern::relu(tern::abs(out)) * static_cast<double>(kernel[0] * kernel[1]),
                    1 / p);
 }
+namespace {
+
+// What the pooling was given, as far as its result tells; `wanted` where it is said.
+template <int N>
+Dims unpooled_sizes(const Tensor& x, Extent<N> kernel, Extent<N> stride, Extent<N> padding, Sizes wanted) {
+  Dims sizes;
+  for (int d = 0; d < N; ++d) sizes.push_back((x.size(d - N) - 1) * stride[d] + kernel[d] - 2 * padding[d]);
+  if (wanted.size() == 0) return sizes;
+  size_t skip = wanted.size() == N + 2 ? 2 : 0;
+  if (wanted.size() - skip != N)
+    failf(ErrorKind::value,
+          "output_size should be a sequence containing {} or {} elements, but it has a length of '{}'", N,
+          N + 2, wanted.size());
+  for (int d = 0; d < N; ++d) {
+    SymInt size = wanted[skip + static_cast<size_t>(d)], usual = sizes[static_cast<size_t>(d)];
+    if (size <= usual - stride[d] || size >= usual + stride[d])
+      failf(ErrorKind::value, "invalid output_size \"{}\" (dim {} must be between {} and {})",
+            tern::str(wanted), d, (usual - stride[d]).str(), (usual + stride[d]).str());
+    sizes[static_cast<size_t>(d)] = size;
+  }
+  return sizes;
+}
+
+// Sizes of the windows' grid: given, or a part of the input's. Then where the windows lie, one number a
+// channel and dimension.
+template <int N>
+SmallVector<int64_t> fractional_sizes(const Tensor& x, Extent<N> output_size, Span<const double> ratio) {
+  if (output_size.has_value() == (ratio.size() != 0))
+    fail(ErrorKind::value, output_size.has_value()
+                               ? "only one of output_size and output_ratio may be specified"
+                               : "fractional_max_pool requires specifying either an output_size or an "
+                                 "output_ratio");
+  SmallVector<int64_t> sizes;
+  for (int d = 0; d < N; ++d) {
+    if (output_size.has_value()) {
+      sizes.push_back(output_size[d]);
+      continue;
+    }
+    double r = ratio[ratio.size() == 1 ? 0 : static_cast<size_t>(d)];
+    if (!(r > 0 && r < 1)) failf(ErrorKind::value, "output_ratio must be between 0 and 1 (got {})", r);
+    sizes.push_back(static_cast<int64_t>(static_cast<double>(x.size(d - N).guard_int()) * r));
+  }
+  return sizes;
+}
+Tensor window_places(const Tensor& x, int64_t dims) {
+  bool batched = x.dim() == dims + 2;
+  return tern::rand({batched ? x.size(0) : SymInt(1), x.size(-dims - 1), SymInt(dims)}, x.dtype(), {},
+                    x.device());
+}
+
+}  // namespace
+
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, Extent<1> kernel, Extent<1> stride,
+                    Extent<1> padding, Sizes output_size, Loc loc) {
+  if (!stride.has_value()) stride = kernel;
+  Dims sizes = unpooled_sizes<1>(x, kernel, stride, padding, output_size);
+  sizes.push_back(SymInt(1));
+  At at(loc);
+  return tern::squeeze(tern::max_unpool2d(tern::unsqueeze(x, -1), tern::unsqueeze(indices, -1), sizes), -1);
+}
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Extent<2> kernel, Extent<2> stride,
                     Extent<2> padding, Sizes output_size, Loc loc) {
   if (!stride.has_value()) stride = kernel;
-  Dims sizes;
-  for (int d = 0; d < 2; ++d) sizes.push_back((x.size(d - 2) - 1) * stride[d] + kernel[d] - 2 * padding[d]);
-  if (output_size.size() != 0) {
-    size_t skip = output_size.size() == 4 ? 2 : 0;
-    if (output_size.size() - skip != 2)
-      failf(ErrorKind::value,
-            "output_size should be a sequence containing 2 or 4 elements, but it has a length of '{}'",
-            output_size.size());
-    for (int d = 0; d < 2; ++d) {
-      SymInt wanted = output_size[skip + static_cast<size_t>(d)], usual = sizes[static_cast<size_t>(d)];
-      if (wanted <= usual - stride[d] || wanted >= usual + stride[d])
-        failf(ErrorKind::value, "invalid output_size \"{}\" (dim {} must be between {} and {})",
-              tern::str(output_size), d, (usual - stride[d]).str(), (usual + stride[d]).str());
-      sizes[static_cast<size_t>(d)] = wanted;
-    }
-  }
-  return tern::max_unpool2d(x, indices, sizes, loc);
+  return tern::max_unpool2d(x, indices, unpooled_sizes<2>(x, kernel, stride, padding, output_size), loc);
+}
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Extent<3> kernel, Extent<3> stride,
+                    Extent<3> padding, Sizes output_size, Loc loc) {
+  if (!stride.has_value()) stride = kernel;
+  return tern::max_unpool3d(x, indices, unpooled_sizes<3>(x, kernel, stride, padding, output_size),
+                            stride.ints(), padding.ints(), loc);
+}
+
+std::tuple<Tensor, Tensor> fractional_max_pool2d_with_indices(const Tensor& x, Extent<2> kernel,
+                                                              Extent<2> output_size,
+                                                              Span<const double> output_ratio,
+                                                              const Tensor& places, Loc loc) {
+  At at(loc);
+  SmallVector<int64_t> sizes = fractional_sizes<2>(x, output_size, output_ratio);
+  return tern::fractional_max_pool2d(x, kernel.ints(), sizes,
+                                     places.defined() ? places : window_places(x, 2));
+}
+std::tuple<Tensor, Tensor> fractional_max_pool3d_with_indices(const Tensor& x, Extent<3> kernel,
+                                                              Extent<3> output_size,
+                                                              Span<const double> output_ratio,
+                                                              const Tensor& places, Loc loc) {
+  At at(loc);
+  SmallVector<int64_t> sizes = fractional_sizes<3>(x, output_size, output_ratio);
+  return tern::fractional_max_pool3d(x, kernel.ints(), sizes,
+                                     places.defined() ? places : window_places(x, 3));
 }
 
 }  // namespace F

@@ -44,8 +44,24 @@ Tensor lp_pool1d(const Tensor& x, double norm_type, int64_t kernel, std::optiona
 Tensor lp_pool2d(const Tensor& x, double norm_type, Extent<2> kernel, Extent<2> stride = {},
                  bool ceil_mode = false, Loc loc = Loc::here());
 // output_size: empty, as many sizes as dimensions, or all sizes of the input of the pooling.
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, Extent<1> kernel, Extent<1> stride = {},
+                    Extent<1> padding = 0, Sizes output_size = {}, Loc loc = Loc::here());
 Tensor max_unpool2d(const Tensor& x, const Tensor& indices, Extent<2> kernel, Extent<2> stride = {},
                     Extent<2> padding = 0, Sizes output_size = {}, Loc loc = Loc::here());
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, Extent<3> kernel, Extent<3> stride = {},
+                    Extent<3> padding = 0, Sizes output_size = {}, Loc loc = Loc::here());
+// Either output_size or output_ratio (one number, or one a dimension). `places` in [0, 1) says where the
+// windows lie: (N, C, dims); drawn where it is not given.
+std::tuple<Tensor, Tensor> fractional_max_pool2d_with_indices(const Tensor& x, Extent<2> kernel,
+                                                              Extent<2> output_size = {},
+                                                              Span<const double> output_ratio = {},
+                                                              const Tensor& places = {},
+                                                              Loc loc = Loc::here());
+std::tuple<Tensor, Tensor> fractional_max_pool3d_with_indices(const Tensor& x, Extent<3> kernel,
+                                                              Extent<3> output_size = {},
+                                                              Span<const double> output_ratio = {},
+                                                              const Tensor& places = {},
+                                                              Loc loc = Loc::here());
 
 }  // namespace F
 

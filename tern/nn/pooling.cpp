@@ -15,6 +15,11 @@ SmallVector<int64_t> output_sizes(const Tensor& x, Extent<3> wanted) {
   return sizes;
 }
 
+template <int N>
+std::string window(Extent<N> kernel, Extent<N> stride, Extent<N> padding) {
+  return fmt::format("kernel_size={}, stride={}, padding={}", kernel.str(), stride.str(), padding.str());
+}
+
 }  // namespace
 
 MaxPool3d::MaxPool3d(const MaxPoolOptions<3>& o) : options(o) {
@@ -61,9 +66,45 @@ LPPool2d::LPPool2d(double p, Extent<2> k, Extent<2> s, bool ceil)
   set_repr(fmt::format("norm_type={}, kernel_size={}, stride={}, ceil_mode={}", python_float(p),
                        k.short_str(), s.has_value() ? s.short_str() : "None", python(ceil)));
 }
+MaxUnpool1d::MaxUnpool1d(Extent<1> k, Extent<1> s, Extent<1> p)
+    : kernel(k), stride(s.has_value() ? s : k), padding(p) {
+  set_repr(window(kernel, stride, padding));
+}
 MaxUnpool2d::MaxUnpool2d(Extent<2> k, Extent<2> s, Extent<2> p)
     : kernel(k), stride(s.has_value() ? s : k), padding(p) {
-  set_repr(fmt::format("kernel_size={}, stride={}, padding={}", k.str(), stride.str(), p.str()));
+  set_repr(window(kernel, stride, padding));
+}
+MaxUnpool3d::MaxUnpool3d(Extent<3> k, Extent<3> s, Extent<3> p)
+    : kernel(k), stride(s.has_value() ? s : k), padding(p) {
+  set_repr(window(kernel, stride, padding));
+}
+
+namespace {
+
+template <int N>
+const FractionalMaxPoolOptions<N>& checked(const FractionalMaxPoolOptions<N>& o, const char* name) {
+  if (!o.output_size.has_value() && o.output_ratio.empty())
+    failf(ErrorKind::value, "{} requires specifying either an output size, or a pooling ratio", name);
+  if (o.output_size.has_value() && !o.output_ratio.empty())
+    fail(ErrorKind::value, "only one of output_size and output_ratio may be specified");
+  for (double r : o.output_ratio)
+    if (!(r > 0 && r < 1)) failf(ErrorKind::value, "output_ratio must be between 0 and 1 (got {})", r);
+  return o;
+}
+
+}  // namespace
+
+FractionalMaxPool2d::FractionalMaxPool2d(const FractionalMaxPoolOptions<2>& o)
+    : options(checked(o, "FractionalMaxPool2d")) {}
+Tensor FractionalMaxPool2d::forward(const Tensor& x) {
+  return std::get<0>(
+      F::fractional_max_pool2d_with_indices(x, options.kernel, options.output_size, options.output_ratio));
+}
+FractionalMaxPool3d::FractionalMaxPool3d(const FractionalMaxPoolOptions<3>& o)
+    : options(checked(o, "FractionalMaxPool3d")) {}
+Tensor FractionalMaxPool3d::forward(const Tensor& x) {
+  return std::get<0>(
+      F::fractional_max_pool3d_with_indices(x, options.kernel, options.output_size, options.output_ratio));
 }
 RReLU::RReLU(double low, double high, bool in_place) : lower(low), upper(high), inplace(in_place) {
   set_repr(fmt::format("lower={}, upper={}{}", python_float(low), python_float(high),

@@ -53,7 +53,16 @@ class LPPool2d : public Builtin<LPPool2d> {
   Extent<2> kernel, stride;
   bool ceil_mode;
 };
-// Takes the indices of tern::max_pool2d_with_indices besides its values.
+// Takes the indices of the pooling (tern::max_pool2d_with_indices) besides its values.
+class MaxUnpool1d : public Builtin<MaxUnpool1d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.pooling.MaxUnpool1d";
+  explicit MaxUnpool1d(Extent<1> kernel, Extent<1> stride = {}, Extent<1> padding = 0);
+  Tensor forward(const Tensor& x, const Tensor& indices) {
+    return F::max_unpool1d(x, indices, kernel, stride, padding);
+  }
+  Extent<1> kernel, stride, padding;
+};
 class MaxUnpool2d : public Builtin<MaxUnpool2d> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.pooling.MaxUnpool2d";
@@ -62,6 +71,37 @@ class MaxUnpool2d : public Builtin<MaxUnpool2d> {
     return F::max_unpool2d(x, indices, kernel, stride, padding);
   }
   Extent<2> kernel, stride, padding;
+};
+class MaxUnpool3d : public Builtin<MaxUnpool3d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.pooling.MaxUnpool3d";
+  explicit MaxUnpool3d(Extent<3> kernel, Extent<3> stride = {}, Extent<3> padding = 0);
+  Tensor forward(const Tensor& x, const Tensor& indices) {
+    return F::max_unpool3d(x, indices, kernel, stride, padding);
+  }
+  Extent<3> kernel, stride, padding;
+};
+
+// Maxima of windows that lie at random places.
+template <int N>
+struct FractionalMaxPoolOptions {
+  Extent<N> kernel;
+  Extent<N> output_size = {};             // either this
+  std::vector<double> output_ratio = {};  // or this, of the input's sizes
+};
+class FractionalMaxPool2d : public Builtin<FractionalMaxPool2d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.pooling.FractionalMaxPool2d";
+  explicit FractionalMaxPool2d(const FractionalMaxPoolOptions<2>& options);
+  Tensor forward(const Tensor& x);
+  FractionalMaxPoolOptions<2> options;
+};
+class FractionalMaxPool3d : public Builtin<FractionalMaxPool3d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.pooling.FractionalMaxPool3d";
+  explicit FractionalMaxPool3d(const FractionalMaxPoolOptions<3>& options);
+  Tensor forward(const Tensor& x);
+  FractionalMaxPoolOptions<3> options;
 };
 
 class RReLU : public Builtin<RReLU> {

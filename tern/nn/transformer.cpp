@@ -25,6 +25,19 @@ const TransformerEncoderLayerOptions& checked(const TransformerEncoderLayerOptio
   return o;
 }
 
+MultiheadAttentionOptions attention_of(const TransformerEncoderLayerOptions& o) {
+  return {.embed_dim = o.d_model,
+          .num_heads = o.nhead,
+          .dropout = o.dropout,
+          .bias = o.bias,
+          .batch_first = o.batch_first,
+          .dtype = o.dtype,
+          .device = o.device};
+}
+LayerNorm norm_of(const TransformerEncoderLayerOptions& o) {
+  return LayerNorm({{o.d_model}, o.layer_norm_eps, true, o.bias, o.dtype, o.device});
+}
+
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& o)
@@ -100,18 +113,12 @@ std::tuple<Tensor, Tensor> MultiheadAttention::forward(const Tensor& query, cons
 
 TransformerEncoderLayer::TransformerEncoderLayer(const TransformerEncoderLayerOptions& o)
     : options(checked(o)),
-      self_attn(add("self_attn", MultiheadAttention({.embed_dim = o.d_model,
-                                                     .num_heads = o.nhead,
-                                                     .dropout = o.dropout,
-                                                     .bias = o.bias,
-                                                     .batch_first = o.batch_first,
-                                                     .dtype = o.dtype,
-                                                     .device = o.device}))),
+      self_attn(add("self_attn", MultiheadAttention(attention_of(o)))),
       linear1(add("linear1", Linear({o.d_model, o.dim_feedforward, o.bias, o.dtype, o.device}))),
       dropout(add("dropout", Dropout(o.dropout))),
       linear2(add("linear2", Linear({o.dim_feedforward, o.d_model, o.bias, o.dtype, o.device}))),
-      norm1(add("norm1", LayerNorm({{o.d_model}, o.layer_norm_eps, true, o.bias, o.dtype, o.device}))),
-      norm2(add("norm2", LayerNorm({{o.d_model}, o.layer_norm_eps, true, o.bias, o.dtype, o.device}))),
+      norm1(add("norm1", norm_of(o))),
+      norm2(add("norm2", norm_of(o))),
       dropout1(add("dropout1", Dropout(o.dropout))),
       dropout2(add("dropout2", Dropout(o.dropout))) {}
 
@@ -158,6 +165,97 @@ Tensor TransformerEncoder::forward(const Tensor& src, const EncodeOptions& given
   Tensor x = src;
   for (const TransformerEncoderLayer& layer : layers) x = layer(x, o);
   return norm ? (*norm)(x) : x;
+}
+
+TransformerDecoderLayer::TransformerDecoderLayer(const TransformerDecoderLayerOptions& o)
+    : options(checked(o)),
+      self_attn(add("self_attn", MultiheadAttention(attention_of(o)))),
+      multihead_attn(add("multihead_attn", MultiheadAttention(attention_of(o)))),
+      linear1(add("linear1", Linear({o.d_model, o.dim_feedforward, o.bias, o.dtype, o.device}))),
+      dropout(add("dropout", Dropout(o.dropout))),
+      linear2(add("linear2", Linear({o.dim_feedforward, o.d_model, o.bias, o.dtype, o.device}))),
+      norm1(add("norm1", norm_of(o))),
+      norm2(add("norm2", norm_of(o))),
+      norm3(add("norm3", norm_of(o))),
+      dropout1(add("dropout1", Dropout(o.dropout))),
+      dropout2(add("dropout2", Dropout(o.dropout))),
+      dropout3(add("dropout3", Dropout(o.dropout))) {}
+
+Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory, const DecodeOptions& o) {
+  if (options.norm_first) {
+    Tensor x = tgt + attend(norm1(tgt), o);
+    x = x + attend_to(norm2(x), memory, o);
+    return x + feed_forward(norm3(x));
+  }
+  Tensor x = norm1(tgt + attend(tgt, o));
+  x = norm2(x + attend_to(x, memory, o));
+  return norm3(x + feed_forward(x));
+}
+
+Tensor TransformerDecoderLayer::attend(const Tensor& x, const DecodeOptions& o) {
+  AttendOptions a{.key_padding_mask = o.tgt_key_padding_mask,
+                  .attn_mask = o.tgt_mask,
+                  .need_weights = false,
+                  .is_causal = o.tgt_is_causal};
+  return dropout1(std::get<0>(self_attn(x, x, x, a)));
+}
+
+Tensor TransformerDecoderLayer::attend_to(const Tensor& x, const Tensor& memory, const DecodeOptions& o) {
+  AttendOptions a{.key_padding_mask = o.memory_key_padding_mask,
+                  .attn_mask = o.memory_mask,
+                  .need_weights = false,
+                  .is_causal = o.memory_is_causal};
+  return dropout2(std::get<0>(multihead_attn(x, memory, memory, a)));
+}
+
+Tensor TransformerDecoderLayer::feed_forward(const Tensor& x) {
+  Tensor hidden = linear1(x);
+  hidden = options.activation == "relu" ? F::relu(hidden) : F::gelu(hidden);
+  return dropout3(linear2(dropout(hidden)));
+}
+
+TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int64_t count,
+                                       std::optional<LayerNorm> n) {
+  if (count < 0) failf(ErrorKind::value, "TransformerDecoder: num_layers is {}, expected 0 or more", count);
+  add_member("layers", layers);
+  for (int64_t i = 0; i < count; ++i) layers.push_back(clone(layer));
+  if (n) norm.emplace(add("norm", *n));
+}
+
+Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, const DecodeOptions& o) {
+  Tensor x = tgt;
+  for (const TransformerDecoderLayer& layer : layers) x = layer(x, memory, o);
+  return norm ? (*norm)(x) : x;
+}
+
+namespace {
+
+TransformerEncoderLayerOptions layer_of(const TransformerOptions& o) {
+  return {o.d_model,    o.nhead, o.dim_feedforward, o.dropout, o.activation, o.layer_norm_eps, o.batch_first,
+          o.norm_first, o.bias,  o.dtype,           o.device};
+}
+
+}  // namespace
+
+Transformer::Transformer(const TransformerOptions& o)
+    : options(o),
+      encoder(add("encoder", TransformerEncoder(TransformerEncoderLayer(layer_of(o)), o.num_encoder_layers,
+                                                norm_of(layer_of(o))))),
+      decoder(add("decoder", TransformerDecoder(TransformerDecoderLayer(layer_of(o)), o.num_decoder_layers,
+                                                norm_of(layer_of(o))))) {
+  for (const auto& [name, parameter] : named_parameters())
+    if (parameter.dim() > 1) init::xavier_uniform_(parameter);
+}
+
+Tensor Transformer::forward(const Tensor& src, const Tensor& tgt, const EncodeOptions& encode,
+                            const DecodeOptions& decode) {
+  bool batched = src.dim() == 3;
+  int64_t batch = options.batch_first ? 0 : 1;
+  if (batched && (tgt.dim() != 3 || !(src.size(batch) == tgt.size(batch))))
+    fail("the batch number of src and tgt must be equal");
+  if (!(src.size(-1) == options.d_model) || !(tgt.size(-1) == options.d_model))
+    fail("the feature number of src and tgt must be equal to d_model");
+  return decoder(tgt, encoder(src, encode), decode);
 }
 
 Tensor square_subsequent_mask(SymInt size, DType dtype) {

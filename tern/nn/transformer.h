@@ -1,4 +1,4 @@
-// Attention and the transformer encoder.
+// Attention, the transformer's encoder and decoder, and both together.
 #pragma once
 #include "tern/nn/layers.h"
 
@@ -88,6 +88,74 @@ class TransformerEncoder : public Builtin<TransformerEncoder> {
 
   ModuleList<TransformerEncoderLayer> layers;
   std::optional<LayerNorm> norm;
+};
+
+using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
+struct DecodeOptions {
+  Tensor tgt_mask = {}, memory_mask = {};
+  Tensor tgt_key_padding_mask = {}, memory_key_padding_mask = {};
+  bool tgt_is_causal = false, memory_is_causal = false;
+  static constexpr auto fields =
+      tree::fields("tgt_mask", &DecodeOptions::tgt_mask, "memory_mask", &DecodeOptions::memory_mask,
+                   "tgt_key_padding_mask", &DecodeOptions::tgt_key_padding_mask, "memory_key_padding_mask",
+                   &DecodeOptions::memory_key_padding_mask, "tgt_is_causal", &DecodeOptions::tgt_is_causal,
+                   "memory_is_causal", &DecodeOptions::memory_is_causal);
+};
+class TransformerDecoderLayer : public Builtin<TransformerDecoderLayer> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.transformer.TransformerDecoderLayer";
+  explicit TransformerDecoderLayer(const TransformerDecoderLayerOptions& options);
+  TransformerDecoderLayer(int64_t d_model, int64_t nhead)
+      : TransformerDecoderLayer(TransformerDecoderLayerOptions{d_model, nhead}) {}
+  Tensor forward(const Tensor& tgt, const Tensor& memory, const DecodeOptions& options = {});
+
+  TransformerDecoderLayerOptions options;
+  MultiheadAttention self_attn, multihead_attn;
+  Linear linear1;
+  Dropout dropout;
+  Linear linear2;
+  LayerNorm norm1, norm2, norm3;
+  Dropout dropout1, dropout2, dropout3;
+
+ private:
+  Tensor attend(const Tensor& x, const DecodeOptions& options);
+  Tensor attend_to(const Tensor& x, const Tensor& memory, const DecodeOptions& options);
+  Tensor feed_forward(const Tensor& x);
+};
+
+class TransformerDecoder : public Builtin<TransformerDecoder> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.transformer.TransformerDecoder";
+  TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,
+                     std::optional<LayerNorm> norm = {});
+  Tensor forward(const Tensor& tgt, const Tensor& memory, const DecodeOptions& options = {});
+
+  ModuleList<TransformerDecoderLayer> layers;
+  std::optional<LayerNorm> norm;
+};
+
+struct TransformerOptions {
+  int64_t d_model = 512, nhead = 8;
+  int64_t num_encoder_layers = 6, num_decoder_layers = 6;
+  int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  std::string activation = "relu";
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false, norm_first = false, bias = true;
+  DType dtype = DType::undefined;
+  Device device = kCPU;
+};
+class Transformer : public Builtin<Transformer> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.transformer.Transformer";
+  explicit Transformer(const TransformerOptions& options = {});
+  // Throws where src and tgt differ in batch or width.
+  Tensor forward(const Tensor& src, const Tensor& tgt, const EncodeOptions& encode = {},
+                 const DecodeOptions& decode = {});
+
+  TransformerOptions options;
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
 };
 
 // -inf above the diagonal: what may not be attended to.

@@ -196,6 +196,12 @@ Tensor fft_c2r_backward(const Tensor& grad, Ints dim, int64_t normalization);
 // Matrix decompositions (linalg/gradients.cpp). A context says which results' gradients flowed back.
 Tensor svd_backward(GradContext& context, const Tensor& U, const Tensor& S, const Tensor& Vh);
 Tensor eigh_backward(GradContext& context, const Tensor& values, const Tensor& vectors);
+// Products of Householder reflectors, alone and applied to a matrix.
+std::tuple<Tensor, Tensor> householder_backward(const Tensor& grad, const Tensor& input, const Tensor& tau);
+std::tuple<Tensor, Tensor> ormqr_backward(const Tensor& grad, const Tensor& self, const Tensor& tau,
+                                          const Tensor& other, bool left, bool transpose);
+// The tensor, if an in-place operator may write it to `self`; throws as PyTorch does otherwise.
+Tensor checked_cast(const Tensor& result, const Tensor& self);
 Tensor eig_backward(GradContext& context, const Tensor& values, const Tensor& vectors);
 Tensor qr_backward(GradContext& context, const Tensor& Q, const Tensor& R, std::string_view mode);
 Tensor lu_factor_backward(const Tensor& grad, const Tensor& LU, const Tensor& pivots, bool pivot);

@@ -270,4 +270,13 @@ layer("local_response_norm", lambda: nn.LocalResponseNorm(2), 1, 4, 3, 3)
 layer("ctc", nn.Identity, 6, 2, 4, call=lambda m, x: F.ctc_loss(x.log_softmax(-1), torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([6, 5]), torch.tensor([3, 2]), reduction="none").repeat(4))
 layer("triplet", nn.Identity, 3, 4, call=lambda m, x: F.triplet_margin_loss(x, x.flip(0), x.flip(1), reduction="none"))
 
+for first in (False, True):
+    layer("decoder" + ("_norm_first" if first else ""), lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0, norm_first=first), 2, nn.LayerNorm(8)), 3, 2, 8,
+          call=lambda m, x: m(x, wave(4, 2, 8).cos(), tgt_mask=nn.Transformer.generate_square_subsequent_mask(3)))
+layer("transformer", lambda: nn.Transformer(8, 2, 1, 2, 16, dropout=0, activation="gelu", batch_first=True), 2, 3, 8, call=lambda m, x: m(x, wave(2, 4, 8).cos()))
+layer("max_unpool1d", lambda: nn.MaxUnpool1d(2), 1, 2, 6, call=lambda m, x: m(*F.max_pool1d(x, 2, return_indices=True)))
+layer("max_unpool3d", lambda: nn.MaxUnpool3d(2, stride=2), 1, 2, 4, 4, 4, call=lambda m, x: m(*F.max_pool3d(x, 2, return_indices=True)))
+layer("fractional_max_pool2d", lambda: nn.FractionalMaxPool2d(2, output_size=(3, 2)), 2, 2, 6, 7)
+layer("fractional_max_pool3d", lambda: nn.FractionalMaxPool3d(2, output_ratio=0.5), 2, 6, 7, 8)
+
 pathlib.Path(__file__).with_name("layers_expected.inc").write_text(text + "\n".join(rows) + "\n")

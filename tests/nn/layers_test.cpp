@@ -190,6 +190,72 @@ TEST(Layers, TransformerEncoder) {
         });
 }
 
+TEST(Layers, TransformerDecoder) {
+  for (bool norm_first : {false, true})
+    check_call(
+        norm_first ? "decoder_norm_first" : "decoder",
+        [&] {
+          TransformerDecoderLayer layer(
+              {.d_model = 8, .nhead = 2, .dim_feedforward = 16, .dropout = 0, .norm_first = norm_first});
+          return nn::TransformerDecoder(layer, 2, LayerNorm({8}));
+        },
+        {3, 2, 8},
+        [](nn::TransformerDecoder& m, const Tensor& x) {
+          return m(x, wave({4, 2, 8}).cos(), DecodeOptions{.tgt_mask = square_subsequent_mask(3)});
+        });
+}
+
+TEST(Layers, Transformer) {
+  check_call(
+      "transformer",
+      [] {
+        return nn::Transformer({.d_model = 8,
+                                .nhead = 2,
+                                .num_encoder_layers = 1,
+                                .num_decoder_layers = 2,
+                                .dim_feedforward = 16,
+                                .dropout = 0,
+                                .activation = "gelu",
+                                .batch_first = true});
+      },
+      {2, 3, 8},
+      [](nn::Transformer& m, const Tensor& x) {
+        return m(x, wave({2, 4, 8}).cos());
+      });
+  nn::Transformer small({.d_model = 8, .nhead = 2, .num_encoder_layers = 1, .num_decoder_layers = 1});
+  EXPECT_THROW(small(wave({2, 3, 8}), wave({2, 4, 8})), Error);  // batches of 3 and 4
+  EXPECT_THROW(small(wave({2, 3, 6}), wave({2, 3, 6})), Error);  // not d_model wide
+}
+
+TEST(Layers, Unpooling) {
+  check_call(
+      "max_unpool1d", [] { return MaxUnpool1d(2); }, {1, 2, 6},
+      [](MaxUnpool1d& m, const Tensor& x) {
+        auto [values, indices] = max_pool1d_with_indices(x, {2});
+        return m(values, indices);
+      });
+  check_call(
+      "max_unpool3d", [] { return MaxUnpool3d(2, 2); }, {1, 2, 4, 4, 4},
+      [](MaxUnpool3d& m, const Tensor& x) {
+        auto [values, indices] = max_pool3d_with_indices(x, {2, 2, 2});
+        return m(values, indices);
+      });
+  EXPECT_EQ(MaxUnpool1d(3).str(), "MaxUnpool1d(kernel_size=(3,), stride=(3,), padding=(0,))");
+}
+
+TEST(Layers, FractionalPooling) {
+  check("fractional_max_pool2d",
+        [] {
+          return FractionalMaxPool2d({.kernel = 2, .output_size = {3, 2}});
+        },
+        {2, 2, 6, 7});
+  check("fractional_max_pool3d", [] { return FractionalMaxPool3d({.kernel = 2, .output_ratio = {0.5}}); },
+        {2, 6, 7, 8});
+  EXPECT_THROW(FractionalMaxPool2d({.kernel = 2}), Error);
+  EXPECT_THROW(FractionalMaxPool2d({.kernel = 2, .output_size = 3, .output_ratio = {0.5}}), Error);
+  EXPECT_THROW(FractionalMaxPool3d({.kernel = 2, .output_ratio = {1.5}}), Error);
+}
+
 TEST(Layers, Losses) {
   auto pair = [](const Tensor& target) {
     return [target](auto& loss, const Tensor& x) { return loss(x, target); };

@@ -94,6 +94,16 @@ void kernel_trace(const args::trace& a, Out out) {
 Tensor body__chunk_cat(const args::_chunk_cat& a) {
   if (a.tensors.empty()) fail("_chunk_cat expects a non-empty input tensor list");
   if (a.num_chunks < 1) failf("_chunk_cat expects positive num_chunks");
+  const Tensor& first = a.tensors[0];
+  for (const Tensor& t : a.tensors) {
+    if (t.numel().is_int() && t.numel().as_int() == 0) fail("_chunk_cat expects non-empty tensor");
+    if (a.dim < 0 && t.dim() != first.dim())
+      fail("_chunk_cat expects non-negative dim when input tensors have different ndims");
+    if (a.dim >= t.dim()) fail("_chunk_cat expects dim < ndim for all input tensors");
+    for (int64_t d = 0; d < a.dim; ++d)
+      if (!(t.size(d) == first.size(d)))
+        fail("_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors");
+  }
   std::vector<Tensor> parts;
   for (const Tensor& t : a.tensors) {
     int64_t dim = wrap_dim(a.dim, t.dim());
@@ -159,9 +169,9 @@ Tensor body_tensordot(const args::tensordot& a) {
     int64_t d = wrap_dim(a.dims_self[i], x.dim()), e = wrap_dim(a.dims_other[i], y.dim());
     SymInt p = x.size(d), q = y.size(e);
     if (p == 1) {
-      y = sum(y, Ints(e), true);
+      y = sum(y, Ints(e), true, y.dtype());
     } else if (q == 1) {
-      x = sum(x, Ints(d), true);
+      x = sum(x, Ints(d), true, x.dtype());
     } else {
       if (!(p == q))
         failf(
@@ -441,7 +451,8 @@ namespace {
 
 Shapes pair_shape(const char* op, const Tensor& a, const Tensor& b) {
   DType d = a.dtype();
-  if (d != kFloat && d != kDouble && d != kHalf)
+  auto fits = [](DType t) { return t == kFloat || t == kDouble || t == kHalf; };
+  if (!fits(d) || !fits(b.dtype()))
     failf("Expected both inputs to be Half, Float or Double tensors but got {} and {}",
           script_name(a.dtype()), script_name(b.dtype()));
   if (d != b.dtype())
@@ -656,8 +667,9 @@ Tensor body_range(const args::range& a) { return inclusive_range(a.start, a.end,
 // ---- attention ----
 
 Tensor body__safe_softmax(const args::_safe_softmax& a) {
-  Tensor out = softmax(a.self, a.dim, a.dtype);
+  // Rows that are masked out as a whole take no part: neither their values nor their gradients are nan.
   Tensor masked = all(a.self == -INFINITY, a.dim, true);
+  Tensor out = softmax(where(masked, zeros_like(a.self), a.self), a.dim, a.dtype);
   return where(masked, zeros_like(out), out);
 }
 

@@ -33,7 +33,7 @@ Tensor body_diff(const args::diff& a) {
   if (whole.size() > 1) x = cat(whole, dim);
   int64_t n = a.n;
   SymInt size = x.size(dim);
-  if (size.is_int() && n > size.as_int()) n = size.as_int();
+  if (size < n) n = size.guard_int();
   for (int64_t i = 0; i < n; ++i) {
     SymInt left = x.size(dim) - 1;
     if (left.is_int() && left.as_int() < 0) left = 0;

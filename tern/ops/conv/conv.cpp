@@ -234,14 +234,21 @@ Tensor batched(int64_t dims, const Tensor& input, const char* suffix, F&& f) {
   return squeeze(f(unsqueeze(input, 0)), 0);
 }
 
+// The weight says how many dimensions are convolved.
+[[noreturn]] void fail_weight(const Tensor& input, const Tensor& weight) {
+  failf(
+      "Expected {}-dimensional input for {}-dimensional weight{}, but got {}-dimensional input of size {} "
+      "instead",
+      weight.dim(), weight.dim(), str(weight.sizes()), input.dim(), str(input.sizes()));
+}
+
 }  // namespace
 
 Tensor conv_nd(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
                Span<const SymInt> stride, Span<const SymInt> padding, Span<const SymInt> dilation,
                bool transposed, Span<const SymInt> output_padding, SymInt groups) {
-  if (weight.dim() != dims + 2)
-    failf("conv{}{}d: expected weight to have {} dimensions, but got weight of size {}",
-          transposed ? "_transpose" : "", dims, dims + 2, str(weight.sizes()));
+  if (weight.dim() < 3) fail("weight should have at least three dimensions");
+  if (weight.dim() != dims + 2) fail_weight(input, weight);
   auto all = [&](Span<const SymInt> list) {
     Dims full(list);
     while (list.size() == 1 && static_cast<int64_t>(full.size()) < dims) full.push_back(list[0]);
@@ -283,9 +290,8 @@ Tensor conv_with_mode(const Tensor& input, const Tensor& weight, const Tensor& b
 Tensor conv_nd_mode(int64_t dims, const Tensor& input, const Tensor& weight, const Tensor& bias,
                     Span<const SymInt> stride, std::string_view padding, Span<const SymInt> dilation,
                     SymInt groups) {
-  if (weight.dim() != dims + 2)
-    failf("conv{}d: expected weight to have {} dimensions, but got weight of size {}", dims, dims + 2,
-          str(weight.sizes()));
+  if (weight.dim() < 3) fail("weight should have at least three dimensions");
+  if (weight.dim() != dims + 2) fail_weight(input, weight);
   return conv_with_mode(input, weight, bias, stride, padding, dilation, groups);
 }
 

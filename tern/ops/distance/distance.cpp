@@ -222,7 +222,7 @@ Tensor body__trilinear(const args::_trilinear& a) {
     return t;
   };
   Tensor product = spread(a.i1, a.expand1) * spread(a.i2, a.expand2) * spread(a.i3, a.expand3);
-  return a.sumdim.empty() ? product : product.sum(a.sumdim);
+  return a.sumdim.empty() ? product : sum(product, a.sumdim, false, product.dtype());
 }
 Tensor body_bilinear(const args::bilinear& a) {
   if (a.weight.dim() != 3)

@@ -95,9 +95,15 @@ Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor
       failf(ErrorKind::index,
             "{}(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", op,
             index.numel().str(), rows.str(), dim);
-    if (source->dim() != self.dim() && source->dim() != 0 && self.dim() != 0)
+    if (source->dim() != self.dim() && source->dim() != 0 && self.dim() != 0) {
+      if (std::string_view(op) == "index_add")
+        failf(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            "self.shape = {} source.shape = {}",
+            str(self.sizes()), str(source->sizes()));
       failf(ErrorKind::index, "{}(): source and self must have the same number of dimensions, got {} and {}",
             op, str(source->sizes()), str(self.sizes()));
+    }
     for (int64_t d = 0; d < self.dim() && d < source->dim(); ++d)
       if (d != dim && !require_eq(self.sizes()[d], source->sizes()[d]))
         failf(ErrorKind::index,

@@ -78,7 +78,7 @@ Tensor conjugated(const Tensor& t) {
   run_loop("conj", {t}, c);
   return c;
 }
-Shape lu_shape(const Tensor& A) { return Shape(Dims(A.sizes()), A.dtype()); }
+Shape lu_shape(const Tensor& A) { return by_columns(Dims(A.sizes()), A.dtype()); }
 
 // Keeps one triangle of square or oblong matrices; what is left out becomes zero.
 void keep_triangle(const Tensor& t, bool upper, bool unit) {
@@ -199,7 +199,7 @@ Shapes shape_linalg_lu_solve(const args::linalg_lu_solve& a) {
   check_square("torch.linalg.lu_solve", a.LU);
   if (a.pivots.dtype() != kInt) fail("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32");
   Dims batch = common_batch("torch.linalg.lu_solve", a.LU, a.B, a.left);
-  return {Shape(matrix_sizes(batch, a.B.size(-2), a.B.size(-1)), a.B.dtype())};
+  return {by_columns(matrix_sizes(batch, a.B.size(-2), a.B.size(-1)), a.B.dtype())};
 }
 void kernel_linalg_lu_solve(const args::linalg_lu_solve& a, Out out) {
   if (out[0].int_numel() == 0) return;
@@ -249,8 +249,8 @@ Shapes shape__linalg_solve_ex(const args::_linalg_solve_ex& a) {
   Dims sizes = matrix_sizes(s.batch, s.B.size(-2), s.B.size(-1));
   if (s.vector) sizes.pop_back();
   Dims batch = batch_of(a.A);
-  return {Shape(sizes, a.B.dtype()), lu_shape(a.A), Shape(with(batch, a.A.size(-1)), kInt),
-          Shape(batch, kInt)};
+  Shape solution = a.left ? by_columns(sizes, a.B.dtype()) : Shape(sizes, a.B.dtype());
+  return {solution, lu_shape(a.A), Shape(with(batch, a.A.size(-1)), kInt), Shape(batch, kInt)};
 }
 void kernel__linalg_solve_ex(const args::_linalg_solve_ex& a, Out out) {
   System s = system("linalg.solve", a.A, a.B, a.left);
@@ -287,7 +287,7 @@ Shapes shape_linalg_solve_triangular(const args::linalg_solve_triangular& a) {
   check_same("linalg.solve_triangular", a.self, a.B);
   check_square("linalg.solve_triangular", a.self);
   Dims batch = common_batch("linalg.solve_triangular", a.self, a.B, a.left);
-  return {Shape(matrix_sizes(batch, a.B.size(-2), a.B.size(-1)), a.B.dtype())};
+  return {by_columns(matrix_sizes(batch, a.B.size(-2), a.B.size(-1)), a.B.dtype())};
 }
 void kernel_linalg_solve_triangular(const args::linalg_solve_triangular& a, Out out) {
   if (out[0].int_numel() == 0) return;
@@ -480,7 +480,7 @@ Shapes shape_cholesky_solve(const args::cholesky_solve& a) {
   check_same("cholesky_solve", a.input2, a.self);
   check_square("cholesky_solve", a.input2);
   Dims batch = common_batch("cholesky_solve", a.input2, a.self, true);
-  return {Shape(matrix_sizes(batch, a.self.size(-2), a.self.size(-1)), a.self.dtype())};
+  return {by_columns(matrix_sizes(batch, a.self.size(-2), a.self.size(-1)), a.self.dtype())};
 }
 void kernel_cholesky_solve(const args::cholesky_solve& a, Out out) {
   if (out[0].int_numel() == 0) return;
@@ -506,9 +506,9 @@ Shapes shape_linalg_qr(const args::linalg_qr& a) {
   SymInt m = a.A.size(-2), n = a.A.size(-1), k = sym_min(m, n);
   Dims batch = batch_of(a.A);
   SymInt rows = a.mode == "complete" ? m : k;
-  return {
-      a.mode == "r" ? Shape(Dims{SymInt(0)}, a.A.dtype()) : Shape(matrix_sizes(batch, m, rows), a.A.dtype()),
-      Shape(matrix_sizes(batch, rows, n), a.A.dtype())};
+  return {a.mode == "r" ? Shape(Dims{SymInt(0)}, a.A.dtype())
+                        : by_columns(matrix_sizes(batch, m, rows), a.A.dtype()),
+          by_columns(matrix_sizes(batch, rows, n), a.A.dtype())};
 }
 void kernel_linalg_qr(const args::linalg_qr& a, Out out) {
   Tensor x = columns(a.A);
@@ -578,7 +578,7 @@ Shapes shape_ormqr(const args::ormqr& a) {
     fail("torch.ormqr: input and other must have at least 2 dimensions.");
   if (!(a.input3.size(a.left ? -2 : -1) == a.self.size(-2)))
     failf("torch.ormqr: other.shape[{}] must be equal to input.shape[-2]", a.left ? -2 : -1);
-  return {Shape(Dims(a.input3.sizes()), a.input3.dtype())};
+  return {by_columns(Dims(a.input3.sizes()), a.input3.dtype())};
 }
 void kernel_ormqr(const args::ormqr& a, Out out) {
   Tensor q = columns(a.self), tau = row_major(a.input2), x = columns(a.input3);

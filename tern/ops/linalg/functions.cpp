@@ -132,6 +132,9 @@ Tensor matrix_norm(const Tensor& self, const Scalar& ord, Ints dim, bool keepdim
   Tensor x = with_type(self, dtype);
   if (std::abs(order) == 2) {
     Tensor s = linalg_svdvals(ends(x, p));
+    // The largest of none is 0; the smallest is nothing.
+    if (order > 0 && s.size(-1) == 0)
+      return kept(zeros(s.sizes().first(static_cast<size_t>(s.dim() - 1)), s.dtype()), p, keepdim);
     Tensor e = order > 0 ? amax(s, Ints(-1)) : amin(s, Ints(-1));
     return kept(e, p, keepdim);
   }
@@ -140,6 +143,7 @@ Tensor matrix_norm(const Tensor& self, const Scalar& ord, Ints dim, bool keepdim
   int64_t inner = std::isinf(order) ? p.columns : p.rows, outer = std::isinf(order) ? p.rows : p.columns;
   Tensor sums = linalg_vector_norm(x, 1, Ints(inner), keepdim);
   if (!keepdim && outer > inner) --outer;
+  if (order > 0 && sums.size(outer) == 0) return sum(sums, Ints(outer), keepdim);
   return order > 0 ? amax(sums, Ints(outer), keepdim) : amin(sums, Ints(outer), keepdim);
 }
 Tensor matrix_norm(const Tensor& self, std::string_view ord, Ints dim, bool keepdim,

@@ -254,4 +254,66 @@ std::tuple<Tensor, Tensor> lstsq_backward(GradContext& c, const Tensor& A, const
   return {sums_to(ga, A), sums_to(gb, B)};
 }
 
+// ---- reflectors: Hᵢ = 1 - τᵢ vᵢ vᵢᴴ, with vᵢ the i-th column below its diagonal one ----
+
+namespace {
+
+// Of H₁ … Hₖ X (or Hₖᴴ … H₁ᴴ X), with respect to the columns and τ. With L and R the products on the left and
+// right of Hᵢ, its own gradient is K = Lᴴ g Rᴴ; only K v and Kᴴ v are needed.
+std::tuple<Tensor, Tensor> reflect_backward(const Tensor& g, const Tensor& A, const Tensor& tau,
+                                            const Tensor& X, bool adjointed) {
+  int64_t k = tau.size(-1).guard_int();
+  SymInt m = A.size(-2), n = A.size(-1);
+  Tensor below = tril(A, -1) + eye(m, n, A.dtype(), {}, A.device());
+  std::vector<Tensor> v, t;  // in the order in which they are multiplied
+  for (int64_t j = 0; j < k; ++j) {
+    int64_t i = adjointed ? k - 1 - j : j;
+    v.push_back(slice(below, -1, SymInt(i), SymInt(i + 1)));
+    Tensor scale = unsqueeze(slice(tau, -1, SymInt(i), SymInt(i + 1)), -1);
+    t.push_back(adjointed ? conj(scale) : scale);
+  }
+  std::vector<Tensor> right(static_cast<size_t>(k) + 1);
+  right.back() = X;
+  for (size_t j = static_cast<size_t>(k); j-- > 0;)
+    right[j] = right[j + 1] - t[j] * matmul(v[j], matmul(adjoint(v[j]), right[j + 1]));
+  Tensor left = g;
+  std::vector<Tensor> gv(static_cast<size_t>(k)), gt(static_cast<size_t>(k));
+  for (size_t j = 0; j < static_cast<size_t>(k); ++j) {
+    Tensor Kv = matmul(left, matmul(adjoint(right[j + 1]), v[j])),
+           Khv = matmul(right[j + 1], matmul(adjoint(left), v[j]));
+    size_t i = adjointed ? static_cast<size_t>(k) - 1 - j : j;
+    gv[i] = -(conj(t[j]) * Kv + t[j] * Khv);
+    Tensor scale = -matmul(adjoint(v[j]), Kv);
+    gt[i] = squeeze(adjointed ? conj(scale) : scale, -1);
+    left = left - conj(t[j]) * matmul(v[j], matmul(adjoint(v[j]), left));
+  }
+  if (k == 0) return {zeros_like(A), zeros_like(tau)};
+  if (n > k) {
+    Dims rest(A.sizes());
+    rest.back() = n - k;
+    gv.push_back(zeros(rest, A.dtype(), {}, A.device()));
+  }
+  return {tril(cat(gv, -1), -1), cat(gt, -1)};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> householder_backward(const Tensor& grad, const Tensor& input, const Tensor& tau) {
+  SymInt m = input.size(-2), n = input.size(-1);
+  return reflect_backward(grad, input, tau, eye(m, n, input.dtype(), {}, input.device()), false);
+}
+
+std::tuple<Tensor, Tensor> ormqr_backward(const Tensor& grad, const Tensor& self, const Tensor& tau,
+                                          const Tensor& other, bool left, bool transpose) {
+  if (left) return reflect_backward(grad, self, tau, other, transpose);
+  return reflect_backward(adjoint(grad), self, tau, adjoint(other), !transpose);  // C Q = (Qᴴ Cᴴ)ᴴ
+}
+
+Tensor checked_cast(const Tensor& result, const Tensor& self) {
+  if (!can_cast(result.dtype(), self.dtype()))
+    failf("result type {} can't be cast to the desired output type {}", script_name(result.dtype()),
+          script_name(self.dtype()));
+  return result;
+}
+
 }  // namespace tern

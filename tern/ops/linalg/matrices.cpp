@@ -39,6 +39,15 @@ Dims matrix_sizes(Dims batch, SymInt rows, SymInt columns) {
   batch.push_back(columns);
   return batch;
 }
+Shape by_columns(Dims sizes, DType dtype) {
+  size_t n = sizes.size();
+  if (n < 2) return Shape(std::move(sizes), dtype);
+  Dims turned(sizes);
+  std::swap(turned[n - 1], turned[n - 2]);
+  Dims strides = contiguous_strides(turned);
+  std::swap(strides[n - 1], strides[n - 2]);
+  return Shape(std::move(sizes), dtype, std::move(strides));
+}
 Tensor new_columns(const Dims& batch, int64_t rows, int64_t columns, DType dtype) {
   // The memory of the transposed matrices, seen as the matrices.
   Tensor t = make_tensor(matrix_sizes(batch, columns, rows), dtype);

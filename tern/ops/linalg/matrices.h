@@ -29,6 +29,8 @@ void check_low_precision(const char* api, const Tensor& t);  // half types have 
 
 Dims batch_of(const Tensor& t);                              // all sizes but the last two
 Dims matrix_sizes(Dims batch, SymInt rows, SymInt columns);  // and the last two again
+// Results that LAPACK writes: each matrix column by column. One dimension is as it is.
+Shape by_columns(Dims sizes, DType dtype);
 // A copy of sizes [..., rows, columns] whose matrices are column-major one behind the other.
 Tensor columns(const Tensor& t);
 Tensor new_columns(const Dims& batch, int64_t rows, int64_t columns, DType dtype);

@@ -44,8 +44,8 @@ Shapes shape__linalg_svd(const args::_linalg_svd& a) {
   DType d = a.A.dtype();
   Shape s(with(batch, k), to_real(d));
   if (!a.compute_uv) return {none(d), s, none(d)};
-  return {Shape(matrix_sizes(batch, m, a.full_matrices ? m : k), d), s,
-          Shape(matrix_sizes(batch, a.full_matrices ? n : k, n), d)};
+  return {by_columns(matrix_sizes(batch, m, a.full_matrices ? m : k), d), s,
+          by_columns(matrix_sizes(batch, a.full_matrices ? n : k, n), d)};
 }
 void kernel__linalg_svd(const args::_linalg_svd& a, Out out) {
   Tensor x = columns(a.A);
@@ -113,7 +113,7 @@ Shapes shape__linalg_eigh(const args::_linalg_eigh& a) {
   if (a.UPLO.size() != 1 || std::string_view("LlUu").find(a.UPLO[0]) == std::string_view::npos)
     failf("Expected UPLO argument to be 'L' or 'U', but got {}", a.UPLO);
   return {Shape(with(batch_of(a.A), a.A.size(-1)), to_real(a.A.dtype())),
-          a.compute_v ? Shape(Dims(a.A.sizes()), a.A.dtype()) : none(a.A.dtype())};
+          a.compute_v ? by_columns(Dims(a.A.sizes()), a.A.dtype()) : none(a.A.dtype())};
 }
 void kernel__linalg_eigh(const args::_linalg_eigh& a, Out out) {
   Tensor x = columns(a.A), info = make_tensor(batch_of(a.A), kInt);
@@ -139,7 +139,7 @@ Shapes shape_linalg_eig(const args::linalg_eig& a) {
   check_low_precision("linalg.eig", a.self);
   check_square("linalg.eig", a.self);
   DType d = to_complex(a.self.dtype());
-  return {Shape(with(batch_of(a.self), a.self.size(-1)), d), Shape(Dims(a.self.sizes()), d)};
+  return {Shape(with(batch_of(a.self), a.self.size(-1)), d), by_columns(Dims(a.self.sizes()), d)};
 }
 void kernel_linalg_eig(const args::linalg_eig& a, Out out) {
   Tensor x = columns(a.self), info = make_tensor(batch_of(a.self), kInt);

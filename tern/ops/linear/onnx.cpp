@@ -47,9 +47,15 @@ void lower_einsum(Call& c) {
   c.set(c.emit("Einsum", in, {Attribute::of("equation", equation)}));
 }
 
+void lower_det(Call& c) {  // _linalg_det: (result, LU, pivots)
+  if (c.node().output(1).has_uses() || c.node().output(2).has_uses())
+    c.refuse("ONNX has the determinant, but not the decomposition it comes from");
+  c.set(c.emit("Det", {c.tensor(0)}));
+}
+
 constexpr Lowering table[] = {
-    {"aten::linear", lower_linear}, {"aten::addmm", lower_addmm},   {"aten::baddbmm", lower_baddbmm},
-    {"aten::addmv", lower_baddbmm}, {"aten::einsum", lower_einsum},
+    {"aten::_linalg_det", lower_det}, {"aten::linear", lower_linear}, {"aten::addmm", lower_addmm},
+    {"aten::baddbmm", lower_baddbmm}, {"aten::addmv", lower_baddbmm}, {"aten::einsum", lower_einsum},
 };
 
 }  // namespace

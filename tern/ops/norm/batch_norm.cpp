@@ -248,13 +248,23 @@ Tensor body_instance_norm(const args::instance_norm& a) {
 }
 
 Tensor body_rms_norm(const args::rms_norm& a) {
+  if (a.normalized_shape.empty())
+    fail(
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but "
+        "got "
+        "normalized_shape = []");
+  if (a.weight.defined() && str(a.weight.sizes()) != str(a.normalized_shape))
+    failf(
+        "Expected weight to be of same shape as normalized_shape, but got weight of shape {} and "
+        "normalized_shape = {}",
+        str(a.weight.sizes()), str(a.normalized_shape));
   int64_t lead = a.input.dim() - static_cast<int64_t>(a.normalized_shape.size());
-  bool fits = lead >= 0 && !a.normalized_shape.empty();
+  bool fits = lead >= 0;
   for (size_t d = 0; fits && d < a.normalized_shape.size(); ++d)
     fits = a.input.sizes()[lead + d] == a.normalized_shape[d];
   if (!fits) {
     std::string wanted = str(a.normalized_shape);
-    failf("Given normalized_shape={}, expected input with shape [*, {}, but got input of size{}", wanted,
+    failf("Given normalized_shape={}, expected input with shape [*{}, but got input of size{}", wanted,
           wanted.substr(1), str(a.input.sizes()));
   }
   DType wide = compute_dtype(a.input.dtype());

@@ -183,14 +183,15 @@ void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad
 Dims adaptive_sizes(const char* op, const Tensor& self, Span<const SymInt> output_size, int dims) {
   check_input(op, self, dims);
   if (output_size.size() != 1 && static_cast<int>(output_size.size()) != dims)
-    failf("{}: output_size must be {}", op, dims);
+    failf("{}(): internal error: output_size.size() must be {}", op, dims);
   Dims sizes(self.sizes());
   for (int d = 0; d < dims; ++d) {
     SymInt s = output_size[output_size.size() == 1 ? 0 : static_cast<size_t>(d)];
-    if (s.is_int() && s.as_int() < 0)
-      failf("{}: elements of output_size must be greater than or equal to 0 but received {}", op, s.as_int());
     sizes[sizes.size() - static_cast<size_t>(dims - d)] = s;
   }
+  for (SymInt s : sizes)
+    if (s.is_int() && s.as_int() < 0)
+      failf("Trying to create tensor with negative dimension {}: {}", s.as_int(), str(sizes));
   return sizes;
 }
 kernels::PoolShape adaptive(const Tensor& in, const Tensor& out, int dims) {
@@ -243,7 +244,8 @@ Tensor body_adaptive_avg_pool1d(const args::adaptive_avg_pool1d& a) {
   return squeeze(adaptive_avg_pool2d(unsqueeze(a.self, -2), {1, a.output_size[0]}), -2);
 }
 std::tuple<Tensor, Tensor> body_adaptive_max_pool1d(const args::adaptive_max_pool1d& a) {
-  if (a.output_size.size() != 1) fail("adaptive_max_pool1d: output_size must be 1");
+  if (a.output_size.size() != 1)
+    fail("adaptive_max_pool1d() argument 'output_size' should contain one int (got 0)");
   check_input("adaptive_max_pool1d", a.self, 1);
   auto [values, indices] = adaptive_max_pool2d(unsqueeze(a.self, -2), {1, a.output_size[0]});
   return {squeeze(values, -2), squeeze(indices, -2)};

@@ -347,6 +347,7 @@ Shapes shape_multinomial(const args::multinomial& a) {
     failf("multinomial only supports floating-point dtypes for input, got: {}", script_name(a.self.dtype()));
   if (a.num_samples <= 0) fail("cannot sample n_sample <= 0 samples");
   SymInt categories = a.self.sizes().back();
+  if (categories.is_int() && categories.as_int() > (1 << 24)) fail("number of categories cannot exceed 2^24");
   if (!a.replacement && !surely_le(a.num_samples, categories) && a.num_samples > categories)
     fail("cannot sample n_sample > prob_dist.size(-1) samples without replacement");
   Dims sizes;

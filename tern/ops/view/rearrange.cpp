@@ -91,7 +91,11 @@ void check_roll(const args::roll& a) {
 
 Shapes shape_roll(const args::roll& a) {
   check_roll(a);
-  for (int64_t d : a.dims) wrap_dim(d, a.self.dim());
+  for (int64_t d : a.dims) {
+    if (a.self.dim() == 0)
+      failf(ErrorKind::index, "Dimension specified as {} but tensor has no dimensions", d);
+    wrap_dim(d, a.self.dim());
+  }
   return {Shape(a.self.sizes(), a.self.dtype())};
 }
 Tensor body_roll(const args::roll& a) {

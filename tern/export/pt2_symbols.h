@@ -1,0 +1,23 @@
+// What the integers and bools of a graph stand for, as expressions of its symbols.
+#pragma once
+#include <unordered_map>
+
+#include "tern/ir/graph.h"
+#include "tern/sym/sym_int.h"
+
+namespace tern::pt2 {
+
+class GraphSymbols {
+ public:
+  explicit GraphSymbols(ShapeEnv& shapes) : shapes_(shapes) {}
+  void set(const ir::Value& v, SymInt symbol) { symbols_[&v] = symbol; }
+  SymInt of(const ir::Value& v);  // a new symbol where nothing is known
+
+ private:
+  SymInt of(const ir::Operand& o);
+  SymInt compute(const ir::Value& v);
+  ShapeEnv& shapes_;
+  std::unordered_map<const ir::Value*, SymInt> symbols_;
+};
+
+}  // namespace tern::pt2
