@@ -82,7 +82,8 @@ HWY_ATTR void min_max_line(const float* x, int64_t n, float* low, float* high) {
   *high = h;
 }
 
-HWY_ATTR void product_line(const uint8_t* a, const int8_t* w, int32_t zero, int32_t* sums, int64_t n) {
+HWY_ATTR void taps_line(const uint8_t* const* a, const int8_t* w, int64_t taps, int32_t zero, int32_t* sums,
+                        int64_t n) {
   const hn::ScalableTag<int32_t> d;
   const hn::Rebind<uint8_t, decltype(d)> du;
   const hn::Rebind<int8_t, decltype(d)> ds;
@@ -90,11 +91,19 @@ HWY_ATTR void product_line(const uint8_t* a, const int8_t* w, int32_t zero, int3
   const auto vz = hn::Set(d, zero);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    auto x = hn::Sub(hn::PromoteTo(d, hn::LoadU(du, a + i)), vz);
-    auto y = hn::PromoteTo(d, hn::LoadU(ds, w + i));
-    hn::StoreU(hn::Add(hn::LoadU(d, sums + i), hn::Mul(x, y)), d, sums + i);
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < taps; ++t)
+      if (a[t])
+        sum = hn::Add(sum, hn::Mul(hn::Sub(hn::PromoteTo(d, hn::LoadU(du, a[t] + i)), vz),
+                                   hn::PromoteTo(d, hn::LoadU(ds, w + t * n + i))));
+    hn::StoreU(sum, d, sums + i);
   }
-  for (; i < n; ++i) sums[i] += (a[i] - zero) * w[i];
+  for (; i < n; ++i) {
+    int32_t sum = 0;
+    for (int64_t t = 0; t < taps; ++t)
+      if (a[t]) sum += (a[t][i] - zero) * w[t * n + i];
+    sums[i] = sum;
+  }
 }
 
 HWY_ATTR void float_line(const int32_t* c, float* y, const float* scales, const float* bias, bool relu,
@@ -150,6 +159,9 @@ HWY_ATTR void pair_line(const Q* a, Affine qa, const Q* b, Affine qb, Q* c, Affi
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto sa = hn::Set(d, qa.scale), sb = hn::Set(d, qb.scale);
   const auto za = hn::Set(di, qa.zero_point), zb = hn::Set(di, qb.zero_point);
+  // Scale and shift in one step, as PyTorch's vectors do: halves fall where its halves fall.
+  const auto pa = hn::Set(d, -static_cast<float>(qa.zero_point) * qa.scale),
+             pb = hn::Set(d, -static_cast<float>(qb.zero_point) * qb.scale);
   const float factor = product ? qa.scale * qb.scale * (1.0f / qc.scale) : 1.0f / qc.scale;
   // Sums are rounded with the zero point, products without.
   const float before = product ? 0.0f : static_cast<float>(qc.zero_point);
@@ -159,10 +171,10 @@ HWY_ATTR void pair_line(const Q* a, Affine qa, const Q* b, Affine qb, Q* c, Affi
   const auto vz = hn::Set(di, after), vl = hn::Set(di, low), vh = hn::Set(di, high);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    auto x = hn::Sub(hn::PromoteTo(di, hn::LoadU(dq, a + i)), za);
-    auto y = hn::Sub(hn::PromoteTo(di, hn::LoadU(dq, b + i)), zb);
-    auto v = product ? hn::ConvertTo(d, hn::Mul(x, y))
-                     : hn::Add(hn::Mul(hn::ConvertTo(d, x), sa), hn::Mul(hn::ConvertTo(d, y), sb));
+    const auto x = hn::PromoteTo(di, hn::LoadU(dq, a + i)), y = hn::PromoteTo(di, hn::LoadU(dq, b + i));
+    const auto v =
+        product ? hn::ConvertTo(d, hn::Mul(hn::Sub(x, za), hn::Sub(y, zb)))
+                : hn::Add(hn::MulAdd(sa, hn::ConvertTo(d, x), pa), hn::MulAdd(sb, hn::ConvertTo(d, y), pb));
     auto whole = hn::NearestInt(hn::Max(hn::Min(hn::Add(hn::Mul(v, vf), vb), far), near));
     hn::StoreU(hn::DemoteTo(dq, hn::Min(hn::Max(hn::Add(whole, vz), vl), vh)), dq, c + i);
   }
@@ -219,7 +231,7 @@ HWY_EXPORT(dequantize_u8);
 HWY_EXPORT(dequantize_s8);
 HWY_EXPORT(min_max_line);
 HWY_EXPORT(float_line);
-HWY_EXPORT(product_line);
+HWY_EXPORT(taps_line);
 HWY_EXPORT(finish_u8);
 HWY_EXPORT(finish_s8);
 HWY_EXPORT(pair_u8);
@@ -333,8 +345,9 @@ void QuantizedWeight::multiply(int64_t m, const uint8_t* a, int64_t lda, int32_t
   }
 }
 
-void multiply_lines(const uint8_t* a, const int8_t* w, int32_t a_zero, int32_t* sums, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(product_line)(a, w, a_zero, sums, n);
+void multiply_taps(const uint8_t* const* a, const int8_t* w, int64_t taps, int32_t a_zero, int32_t* sums,
+                   int64_t n) {
+  HWY_DYNAMIC_DISPATCH(taps_line)(a, w, taps, a_zero, sums, n);
 }
 
 void finish_float(const Requantize& r, int64_t rows, const int32_t* c, int64_t ldc, float* y, int64_t ldy) {

@@ -40,8 +40,9 @@ class QuantizedWeight {
   std::shared_ptr<int32_t[]> sums_;         // of rows of w
 };
 
-// sums[i] += (a[i] - a_zero) * w[i].
-void multiply_lines(const uint8_t* a, const int8_t* w, int32_t a_zero, int32_t* sums, int64_t n);
+// sums[i] = sum over taps t of (a[t][i] - a_zero) * w[t * n + i]; a tap that is null adds nothing.
+void multiply_taps(const uint8_t* const* a, const int8_t* w, int64_t taps, int32_t a_zero, int32_t* sums,
+                   int64_t n);
 
 // What becomes of the sums of one row of n outputs.
 struct Requantize {

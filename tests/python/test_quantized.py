@@ -201,7 +201,7 @@ class Functional:
 def test_operators(name, dtype):
     for shape in [(2, 3, 4, 5), (3, 16, 6, 7)]:
         a, b = quantized(shape, dtype)
-        same(ACTIVATIONS[name](a, torch, F), ACTIVATIONS[name](b, tern, Functional()), off=1, few=0.02)
+        same(ACTIVATIONS[name](a, torch, F), ACTIVATIONS[name](b, tern, Functional()), off=1, few=0.05)
 
 
 Q = torch.ops.quantized
@@ -214,15 +214,15 @@ def test_two_operands(name, dtype):
     for shape in [(7,), (2, 3, 4, 5), (3, 16, 6, 7)]:
         a, x = quantized(shape, dtype, 0.03, 11)
         b, y = quantized(shape, dtype, 0.07, 3, seed=1)
-        same(getattr(Q, name)(a, b, 0.1, 20), getattr(tern.ops.quantized, name)(x, y, 0.1, 20), off=1, few=0.02)
+        same(getattr(Q, name)(a, b, 0.1, 20), getattr(tern.ops.quantized, name)(x, y, 0.1, 20), off=1, few=0.05)
 
 
 def test_two_operands_that_are_laid_out_differently():
     a, x = quantized((2, 3, 4, 5))
     b, y = quantized((2, 3, 4, 5), seed=1)
     a, x = a.contiguous(memory_format=torch.channels_last), x.contiguous(memory_format=tern.channels_last)
-    same(Q.add(a, b, 0.1, 20), tern.ops.quantized.add(x, y, 0.1, 20), off=1, few=0.02)
-    same(Q.add(a, b[:1, :, :1], 0.1, 20), tern.ops.quantized.add(x, y[:1, :, :1], 0.1, 20), off=1, few=0.02)
+    same(Q.add(a, b, 0.1, 20), tern.ops.quantized.add(x, y, 0.1, 20), off=1, few=0.05)
+    same(Q.add(a, b[:1, :, :1], 0.1, 20), tern.ops.quantized.add(x, y[:1, :, :1], 0.1, 20), off=1, few=0.05)
 
 
 @pytest.mark.parametrize("number", [0.0, 0.3, -0.7, 2.0, 30.0, -30.0])
@@ -230,25 +230,25 @@ def test_two_operands_that_are_laid_out_differently():
 @pytest.mark.parametrize("dtype", ["qint8", "quint8"])
 def test_numbers(name, number, dtype):
     a, b = quantized(dtype=dtype)
-    same(getattr(Q, name)(a, number), getattr(tern.ops.quantized, name)(b, number), off=1, few=0.02)
+    same(getattr(Q, name)(a, number), getattr(tern.ops.quantized, name)(b, number), off=1, few=0.05)
 
 
 def test_activations_with_an_output_scale():
     a, b = quantized((3, 16, 6, 7))
     ours = tern.ops.quantized
     for name, rest in [("hardswish", ()), ("sigmoid", ()), ("elu", (0.7,)), ("celu", (1.3,)), ("elu", ())]:
-        same(getattr(Q, name)(a, 0.02, 50, *rest), getattr(ours, name)(b, 0.02, 50, *rest), off=1, few=0.02)
-    same(Q.leaky_relu(a, 0.1, False, 0.02, 50), ours.leaky_relu(b, 0.1, False, 0.02, 50), off=1, few=0.02)
-    same(Q.softmax(a, 1, 1 / 256, 0), ours.softmax(b, 1, 1 / 256, 0), off=1, few=0.02)
+        same(getattr(Q, name)(a, 0.02, 50, *rest), getattr(ours, name)(b, 0.02, 50, *rest), off=1, few=0.05)
+    same(Q.leaky_relu(a, 0.1, False, 0.02, 50), ours.leaky_relu(b, 0.1, False, 0.02, 50), off=1, few=0.05)
+    same(Q.softmax(a, 1, 1 / 256, 0), ours.softmax(b, 1, 1 / 256, 0), off=1, few=0.05)
     same(Q.cat([a, a], 1, 0.1, 3), ours.cat([b, b], 1, 0.1, 3))
     same(Q.cat_relu([a, a], 1, None, None), ours.cat_relu([b, b], 1, None, None))
     w, v = torch.rand(16), torch.rand(16) + 0.5
     t = lambda x: tern.tensor(x.numpy())  # noqa: E731
-    same(Q.batch_norm2d(a, w, w, v, v, 1e-5, 0.03, 9), ours.batch_norm2d(b, t(w), t(w), t(v), t(v), 1e-5, 0.03, 9), off=1, few=0.02)
-    same(Q.batch_norm2d_relu(a, w, w, v, v, 1e-5, 0.03, 9), ours.batch_norm2d_relu(b, t(w), t(w), t(v), t(v), 1e-5, 0.03, 9), off=1, few=0.02)
-    same(Q.layer_norm(a, [6, 7], None, None, 1e-5, 0.03, 99), ours.layer_norm(b, [6, 7], None, None, 1e-5, 0.03, 99), off=1, few=0.02)
-    same(Q.group_norm(a, 4, w, w, 1e-5, 0.03, 99), ours.group_norm(b, 4, t(w), t(w), 1e-5, 0.03, 99), off=1, few=0.02)
-    same(Q.instance_norm(a, w, w, 1e-5, 0.03, 99), ours.instance_norm(b, t(w), t(w), 1e-5, 0.03, 99), off=1, few=0.02)
+    same(Q.batch_norm2d(a, w, w, v, v, 1e-5, 0.03, 9), ours.batch_norm2d(b, t(w), t(w), t(v), t(v), 1e-5, 0.03, 9), off=1, few=0.05)
+    same(Q.batch_norm2d_relu(a, w, w, v, v, 1e-5, 0.03, 9), ours.batch_norm2d_relu(b, t(w), t(w), t(v), t(v), 1e-5, 0.03, 9), off=1, few=0.05)
+    same(Q.layer_norm(a, [6, 7], None, None, 1e-5, 0.03, 99), ours.layer_norm(b, [6, 7], None, None, 1e-5, 0.03, 99), off=1, few=0.05)
+    same(Q.group_norm(a, 4, w, w, 1e-5, 0.03, 99), ours.group_norm(b, 4, t(w), t(w), 1e-5, 0.03, 99), off=1, few=0.05)
+    same(Q.instance_norm(a, w, w, 1e-5, 0.03, 99), ours.instance_norm(b, t(w), t(w), 1e-5, 0.03, 99), off=1, few=0.05)
 
 
 def weights(shape, kind, seed=2):
@@ -274,7 +274,7 @@ def test_linear(kind, bias):
         same(Q.linear_unpack(p)[0], ours.linear_unpack(r)[0])
         if rows != (0,):
             for name in ("linear", "linear_relu"):
-                same(getattr(Q, name)(a, p, 0.08, 100), getattr(ours, name)(b, r, 0.08, 100), off=1, few=0.02)
+                same(getattr(Q, name)(a, p, 0.08, 100), getattr(ours, name)(b, r, 0.08, 100), off=1, few=0.05)
         assert tuple(ours.linear(b, r, 0.08, 100).shape) == (*rows, n)
         x = torch.randn(*rows, k)
         for name in ("linear_dynamic", "linear_relu_dynamic"):
@@ -320,12 +320,12 @@ def test_convolution(case, kind):
     for relu in ("", "_relu"):
         # PyTorch's oneDNN keeps what the first call made of packed weights, relu or not.
         p = getattr(Q, name + "_prepack")(w, c, *rest)
-        same(getattr(Q, name + relu)(a, p, 0.09, 90), getattr(ours, name + relu)(b, r, 0.09, 90), off=1, few=0.02)
+        same(getattr(Q, name + relu)(a, p, 0.09, 90), getattr(ours, name + relu)(b, r, 0.09, 90), off=1, few=0.05)
     p = getattr(Q, name + "_prepack")(w, c, *rest)
     if n == 2:
         last, ours_last = a.contiguous(memory_format=torch.channels_last), b.contiguous(memory_format=tern.channels_last)
         y = ours.conv2d(ours_last, r, 0.09, 90)
-        same(Q.conv2d(last, p, 0.09, 90), y, off=1, few=0.02)
+        same(Q.conv2d(last, p, 0.09, 90), y, off=1, few=0.05)
         assert y.is_contiguous(memory_format=tern.channels_last)
         for fact in ("stride", "padding", "dilation", "groups", "transpose"):
             assert getattr(Q, "conv2d_" + fact)(p) == getattr(ours, "conv2d_" + fact)(r)
@@ -339,7 +339,7 @@ def test_transposed_convolution():
         rest = ([2, 1], [1, 0], [1, 0], [1, 2], 1)
         p, r = Q.conv_transpose2d_prepack(w, torch.ones(4), *rest), ours.conv_transpose2d_prepack(v, tern.ones(4), *rest)
         a, b = quantized((2, 3, 5, 4))
-        same(Q.conv_transpose2d(a, p, 0.1, 100), ours.conv_transpose2d(b, r, 0.1, 100), off=1, few=0.02)
+        same(Q.conv_transpose2d(a, p, 0.1, 100), ours.conv_transpose2d(b, r, 0.1, 100), off=1, few=0.05)
     finally:
         torch.backends.quantized.engine = "x86"
 

@@ -47,29 +47,34 @@ Geometry geometry(const PackedConv& c, Span<const int64_t> x_sizes, Span<const S
 void unfold(const Geometry& g, const uint8_t* image, int64_t group, uint8_t zero, int64_t begin, int64_t end,
             uint8_t* rows) {
   const int64_t channels = g.in_channels / g.groups, width = g.taps() * channels;
-  parallel_for(begin, end, std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)),
-               [&](int64_t first, int64_t last) {
-                 for (int64_t p = first; p < last; ++p) {
-                   uint8_t* to = rows + (p - begin) * width;
-                   const int64_t at[3] = {p / (g.out[1] * g.out[2]) * g.stride[0] - g.padding[0],
-                                          p / g.out[2] % g.out[1] * g.stride[1] - g.padding[1],
-                                          p % g.out[2] * g.stride[2] - g.padding[2]};
-                   for (int64_t i = 0; i < g.kernel[0]; ++i)
-                     for (int64_t j = 0; j < g.kernel[1]; ++j) {
-                       const int64_t z = at[0] + i * g.dilation[0], y = at[1] + j * g.dilation[1];
-                       const bool inside = z >= 0 && z < g.in[0] && y >= 0 && y < g.in[1];
-                       for (int64_t k = 0; k < g.kernel[2]; ++k, to += channels) {
-                         const int64_t x = at[2] + k * g.dilation[2];
-                         if (!inside || x < 0 || x >= g.in[2])
-                           std::fill_n(to, channels, zero);
-                         else
-                           std::copy_n(
-                               image + ((z * g.in[1] + y) * g.in[2] + x) * g.in_channels + group * channels,
-                               channels, to);
-                       }
-                     }
-                 }
-               });
+  const bool side_by_side = g.groups == 1 && g.dilation[2] == 1;
+  auto run = [&](int64_t first, int64_t last) {
+    for (int64_t p = first; p < last; ++p) {
+      uint8_t* to = rows + (p - begin) * width;
+      const int64_t z0 = p / (g.out[1] * g.out[2]) * g.stride[0] - g.padding[0],
+                    y0 = p / g.out[2] % g.out[1] * g.stride[1] - g.padding[1],
+                    x0 = p % g.out[2] * g.stride[2] - g.padding[2];
+      for (int64_t i = 0; i < g.kernel[0]; ++i)
+        for (int64_t j = 0; j < g.kernel[1]; ++j) {
+          const int64_t z = z0 + i * g.dilation[0], y = y0 + j * g.dilation[1];
+          if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+            to = std::fill_n(to, g.kernel[2] * channels, zero);
+            continue;
+          }
+          const uint8_t* line = image + (z * g.in[1] + y) * g.in[2] * g.in_channels + group * channels;
+          if (side_by_side && x0 >= 0 && x0 + g.kernel[2] <= g.in[2]) {
+            to = std::copy_n(line + x0 * channels, g.kernel[2] * channels, to);
+            continue;
+          }
+          for (int64_t k = 0; k < g.kernel[2]; ++k) {
+            const int64_t x = x0 + k * g.dilation[2];
+            to = x < 0 || x >= g.in[2] ? std::fill_n(to, channels, zero)
+                                       : std::copy_n(line + x * g.in_channels, channels, to);
+          }
+        }
+    }
+  };
+  parallel_for(begin, end, std::max<int64_t>(1, 16384 / std::max<int64_t>(width, 1)), run);
 }
 
 // One image into sums [out pixels, out channels]; `done` gets them block by block.
@@ -101,43 +106,36 @@ void convolve_depthwise(const PackedConv& c, const Geometry& g, const uint8_t* i
                         int32_t* sums, F done) {
   const int64_t channels = g.in_channels, pixels = g.out_pixels();
   const int64_t block = std::clamp<int64_t>(262144 / std::max<int64_t>(channels, 1), 64, 4096);
+  auto run = [&](int64_t b, int64_t first, int64_t last) {
+    std::vector<const uint8_t*> seen(static_cast<size_t>(g.taps()));
+    for (int64_t p = first; p < last; ++p) {
+      int32_t* to = sums + (p - b) * channels;
+      const int64_t z0 = p / (g.out[1] * g.out[2]) * g.stride[0] - g.padding[0],
+                    y0 = p / g.out[2] % g.out[1] * g.stride[1] - g.padding[1],
+                    x0 = p % g.out[2] * g.stride[2] - g.padding[2];
+      size_t tap = 0;
+      for (int64_t i = 0; i < g.kernel[0]; ++i)
+        for (int64_t j = 0; j < g.kernel[1]; ++j)
+          for (int64_t k = 0; k < g.kernel[2]; ++k, ++tap) {
+            const int64_t z = z0 + i * g.dilation[0], y = y0 + j * g.dilation[1], x = x0 + k * g.dilation[2];
+            const bool inside = z >= 0 && z < g.in[0] && y >= 0 && y < g.in[1] && x >= 0 && x < g.in[2];
+            seen[tap] = inside ? image + ((z * g.in[1] + y) * g.in[2] + x) * channels : nullptr;
+          }
+      kernels::multiply_taps(seen.data(), c.taps.data(), g.taps(), zero, to, channels);
+      if (!c.shifted) continue;
+      // Zero points of the weight, by the sum of what was seen.
+      for (int64_t k = 0; k < channels; ++k) {
+        int32_t sum = 0;
+        for (const uint8_t* pixel : seen)
+          if (pixel) sum += pixel[k] - zero;
+        to[k] -= sum * c.rows.zero_points[static_cast<size_t>(k)];
+      }
+    }
+  };
   for (int64_t b = 0; b < pixels; b += block) {
     const int64_t n = std::min(block, pixels - b);
     parallel_for(b, b + n, std::max<int64_t>(1, 32768 / std::max<int64_t>(g.taps() * channels, 1)),
-                 [&](int64_t first, int64_t last) {
-                   for (int64_t p = first; p < last; ++p) {
-                     int32_t* to = sums + (p - b) * channels;
-                     std::fill_n(to, channels, 0);
-                     const int64_t z0 = p / (g.out[1] * g.out[2]) * g.stride[0] - g.padding[0],
-                                   y0 = p / g.out[2] % g.out[1] * g.stride[1] - g.padding[1],
-                                   x0 = p % g.out[2] * g.stride[2] - g.padding[2];
-                     int64_t tap = 0;
-                     for (int64_t i = 0; i < g.kernel[0]; ++i)
-                       for (int64_t j = 0; j < g.kernel[1]; ++j)
-                         for (int64_t k = 0; k < g.kernel[2]; ++k, ++tap) {
-                           const int64_t z = z0 + i * g.dilation[0], y = y0 + j * g.dilation[1],
-                                         x = x0 + k * g.dilation[2];
-                           if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1] || x < 0 || x >= g.in[2])
-                             continue;
-                           kernels::multiply_lines(image + ((z * g.in[1] + y) * g.in[2] + x) * channels,
-                                                   c.taps.data() + tap * channels, zero, to, channels);
-                         }
-                     for (int64_t k = 0; k < channels; ++k) {
-                       // Zero points of the weight, where there are any, by the sum of what was seen.
-                       if (c.rows.zero_points[static_cast<size_t>(k)] == 0) continue;
-                       int32_t seen = 0;
-                       for (int64_t i = 0; i < g.taps(); ++i) {
-                         const int64_t z = z0 + i / (g.kernel[1] * g.kernel[2]) * g.dilation[0],
-                                       y = y0 + i / g.kernel[2] % g.kernel[1] * g.dilation[1],
-                                       x = x0 + i % g.kernel[2] * g.dilation[2];
-                         if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1] || x < 0 || x >= g.in[2])
-                           continue;
-                         seen += image[((z * g.in[1] + y) * g.in[2] + x) * channels + k] - zero;
-                       }
-                       to[k] -= seen * c.rows.zero_points[static_cast<size_t>(k)];
-                     }
-                   }
-                 });
+                 [&](int64_t first, int64_t last) { run(b, first, last); });
     done(b, n);
   }
 }
@@ -245,6 +243,7 @@ Value PackedConv::make(int64_t dims, const Tensor& weight, const Tensor& bias, C
   const int32_t* zeros = c->rows.zero_points.data();
   if (!c->p.transposed && in_group == 1 && out_group == 1) {
     c->taps.resize(static_cast<size_t>(taps * out));
+    c->shifted = std::any_of(zeros, zeros + out, [](int32_t z) { return z != 0; });
     for (int64_t k = 0; k < out; ++k)
       for (int64_t t = 0; t < taps; ++t) c->taps[static_cast<size_t>(t * out + k)] = w[k * taps + t];
     return v;

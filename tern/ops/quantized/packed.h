@@ -63,6 +63,7 @@ struct PackedConv final : NativeObject {
   RowParameters rows;                              // of output channels
   std::vector<kernels::QuantizedWeight> matrices;  // of groups
   std::vector<int8_t> taps;                        // depthwise: [kernel positions, channels]
+  bool shifted = false;                            // depthwise: the weight has zero points
 
   std::string_view class_name() const override { return dims == 2 ? conv2d_class : conv3d_class; }
   Value state() const override;

@@ -157,11 +157,14 @@ Tensor map_real(const Tensor& q, DType dtype, const QuantizerPtr& out_quantizer,
   if (without_data(q)) return like_quantized(q, dtype, out_quantizer);
   Tensor x = dense(q);
   Tensor out = like_quantized(x, dtype, out_quantizer);
-  auto value = [&](int64_t i) {
-    return quantize_value(out_quantizer->scale, out_quantizer->zero_point, dtype,
-                          f(dequantize_value(z.scale, z.zero_point, i), parameters));
-  };
   int64_t n = x.int_numel();
+  // Long tensors are what PyTorch has vectors for, which scale and shift in one step.
+  const auto scale = static_cast<float>(z.scale), shift = -static_cast<float>(z.zero_point) * scale;
+  auto value = [&](int64_t i) {
+    const float real =
+        n >= 256 ? std::fma(scale, static_cast<float>(i), shift) : dequantize_value(z.scale, z.zero_point, i);
+    return quantize_value(out_quantizer->scale, out_quantizer->zero_point, dtype, f(real, parameters));
+  };
   by_integer(q.dtype(), [&](auto from) {
     by_integer(dtype, [&](auto to) {
       using F = decltype(from);
