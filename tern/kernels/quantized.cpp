@@ -14,6 +14,7 @@
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
 #include "tern/kernels/gemm.h"
+#include "tern/kernels/late.h"
 #include "tern/kernels/quantized.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -331,8 +332,8 @@ void QuantizedWeight::multiply(int64_t m, const uint8_t* a, int64_t lda, int32_t
   // The zero point of a is taken off by what it adds to each column: as an offset of the sums.
   std::vector<int32_t> offset(static_cast<size_t>(n_));
   for (int64_t j = 0; j < n_; ++j) offset[static_cast<size_t>(j)] = -a_zero * sums_[j];
-  const dnnl_status_t status = dnnl_gemm_u8s8s32('N', 'N', 'R', m, n_, k_, 1.0f, a, lda, 0, w_.get(), n_, 0,
-                                                 0.0f, c, ldc, offset.data());
+  const dnnl_status_t status = ONEDNN(dnnl_gemm_u8s8s32)('N', 'N', 'R', m, n_, k_, 1.0f, a, lda, 0, w_.get(),
+                                                         n_, 0, 0.0f, c, ldc, offset.data());
   if (status != dnnl_success)
     failf(ErrorKind::internal, "dnnl_gemm_u8s8s32 failed with status {} for {} x {} x {}",
           static_cast<int>(status), m, n_, k_);
