@@ -67,12 +67,15 @@ Value flatten_outputs(const ir::Operand& o, std::vector<ir::In>& leaves) {
 }
 
 // A buffer whose number is the scale or zero point of a quantization: float(self.scale).
-bool is_number_of(const ir::Node& n) { return n.is("aten::Float") || n.is("aten::Int"); }
+bool is_number_of(const ir::Node& n) {
+  return n.is("aten::Float") || n.is("aten::Int") || n.is("aten::FloatImplicit") || n.is("aten::IntImplicit");
+}
 bool feeds_quantization(const ir::Node& read) {
   for (const ir::Use& u : read.output().uses()) {
     if (!is_number_of(*u.user)) continue;
     for (const ir::Use& next : u.user->output().uses())
-      if (next.user->is("aten::quantize_per_tensor")) return true;
+      if (next.user->is("aten::quantize_per_tensor") || next.user->kind().view().starts_with("quantized::"))
+        return true;
   }
   return false;
 }
@@ -82,8 +85,9 @@ void fold_number(ir::Graph& graph, ir::Node& read, const Tensor& t) {
     if (is_number_of(*u.user) && t.numel() == 1) numbers.push_back(u.user);
   for (ir::Node* n : numbers) {
     Scalar s = read_scalar(t.view({}));
-    graph.replace_all_uses(n->output(),
-                           ir::In(n->is("aten::Float") ? Value(s.to_double()) : Value(s.to_int())));
+    graph.replace_all_uses(
+        n->output(),
+        ir::In(n->kind().view().starts_with("aten::Float") ? Value(s.to_double()) : Value(s.to_int())));
     graph.erase(*n);
   }
 }
@@ -268,7 +272,15 @@ void lift(ExportedProgram::Data& data, ir::Block& block,
       size_t at = 0;  // after the state, in front of the user's inputs
       while (at < data.signature.inputs.size() && data.signature.inputs[at].kind != InputKind::user_input)
         ++at;
-      std::string name = fmt::format("c_constant_{}", data.constants.size());
+      // Not one that the state has: an ONNX file may call its weights so.
+      size_t number = data.constants.size();
+      auto taken = [&](const std::string& target) {
+        auto is = [&](const auto& entry) { return entry.first == target; };
+        return std::any_of(data.state.begin(), data.state.end(), is) ||
+               std::any_of(data.constants.begin(), data.constants.end(), is);
+      };
+      while (taken(fmt::format("constant_{}", number))) ++number;
+      std::string name = fmt::format("c_constant_{}", number);
       ir::Value& in = data.graph->top().insert_param(at, ir::Type::tensor_like(t), name);
       n.set_input(i, in);
       done[t.body()] = &in;

@@ -347,6 +347,40 @@ void import_cast(Importing& n) {
 }
 void import_cast_like(Importing& n) { n.out(converted(n, n.in(0), n.in(1).dtype())); }
 
+// A scale or zero point for each index of one dimension lies along it.
+Tensor along_axis(Importing& n, const Tensor& x, const Tensor& t) {
+  if (n.integer("block_size", 0)) n.refuse("blocks of scales are not supported");
+  if (t.dim() == 0) return t;
+  if (t.dim() != 1) n.refuse("scales have no dimension or one");
+  if (surely_eq(t.size(0), 1)) return n("aten::reshape", {t, Value(Span<const SymInt>(Dims{}))});
+  int64_t axis = n.integer("axis", 1);
+  Dims sizes(static_cast<size_t>(x.dim()), SymInt(1));
+  sizes[static_cast<size_t>(wrap_dim(axis, x.dim()))] = t.size(0);
+  return n("aten::reshape", {t, Value(Span<const SymInt>(sizes))});
+}
+void import_quantize_linear(Importing& n) {
+  Tensor x = n.in(0), zero = n.in_or_none(2);
+  auto asked = static_cast<DataType>(n.integer("output_dtype", 0));
+  DType dtype = zero.defined() ? zero.dtype() : asked == DataType{} ? DType::uint8 : dtype_of(asked);
+  if (dtype != DType::uint8 && dtype != DType::int8)
+    n.refuse("only int8 and uint8 are supported: the output is another type");
+  Tensor q = n("aten::round", {n("aten::div.Tensor", {x, along_axis(n, x, n.in(1))})});
+  if (zero.defined())
+    q = n("aten::add.Tensor", {q, n("aten::to.dtype", {along_axis(n, x, zero), x.dtype()})});
+  const bool is_unsigned = dtype == DType::uint8;
+  q = n("aten::clamp", {q, is_unsigned ? 0.0 : -128.0, is_unsigned ? 255.0 : 127.0});
+  n.out(n("aten::to.dtype", {q, dtype}));
+}
+void import_dequantize_linear(Importing& n) {
+  Tensor x = n.in(0), scale = n.in(1), zero = n.in_or_none(2);
+  if (!is_integral(x.dtype())) n.refuse("only integers are dequantized");
+  DType real = scale.dtype();
+  Tensor steps = n("aten::to.dtype", {x, real});
+  if (zero.defined())
+    steps = n("aten::sub.Tensor", {steps, n("aten::to.dtype", {along_axis(n, x, zero), real})});
+  n.out(n("aten::mul.Tensor", {steps, along_axis(n, x, scale)}));
+}
+
 void import_where(Importing& n) { n.out(n("aten::where.self", {n.in(0), n.in(1), n.in(2)})); }
 void import_identity(Importing& n) { n.out(n.item(0)); }
 void import_reciprocal(Importing& n) { n.out(n("aten::reciprocal", {n.in(0)})); }
@@ -439,6 +473,8 @@ constexpr Import table[] = {
     {"Einsum", import_einsum},
     {"Cast", import_cast},
     {"CastLike", import_cast_like},
+    {"QuantizeLinear", import_quantize_linear},
+    {"DequantizeLinear", import_dequantize_linear},
     {"Where", import_where},
     {"Identity", import_identity},
 };

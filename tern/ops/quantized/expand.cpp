@@ -81,6 +81,15 @@ Tensor body_quantize_per_tensor(const args::quantize_per_tensor& a) {
           name(a.dtype));
   return in_steps(a.self, a.scale, a.zero_point);
 }
+Tensor body_quantize_per_tensor_tensor_qparams(const args::quantize_per_tensor_tensor_qparams& a) {
+  if (a.dtype != DType::quint8)
+    failf(ErrorKind::not_supported, "activations of {} have no form without quantized tensors: quint8 have",
+          name(a.dtype));
+  Tensor q = call_named("quantized_decomposed::quantize_per_tensor.tensor",
+                        {a.self, a.scale, a.zero_point, 0, 255, Value(DType::uint8)});
+  return call_named("quantized_decomposed::dequantize_per_tensor.tensor",
+                    {q, a.scale, a.zero_point, 0, 255, Value(DType::uint8)});
+}
 Tensor body_dequantize_self(const args::dequantize_self& a) { return to(a.self, kFloat); }
 
 Tensor body_quantized_linear(const args::quantized_linear& a) {
