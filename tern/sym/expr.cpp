@@ -82,7 +82,7 @@ Kind swapped(Kind k) {
   }
 }
 
-ExprTable::ExprTable() : chunks_(new std::atomic<Node*>[max_chunks]()), slots_(1024, 0) {
+ExprTable::ExprTable() : slots_(64, 0) {
   constant(1);
   constant(0);
 }
@@ -100,18 +100,19 @@ ExprId ExprTable::intern(Kind kind, int64_t value, const Term* items, size_t cou
         std::equal(items, items + count, n.items))
       return slots_[at] - 1;
   }
-  if (size_ >= max_chunks * chunk_size)
+  if (size_ >= first_of(max_chunks))
     fail(ErrorKind::value, "symbolic sizes: more than 16 million expressions in one ShapeEnv");
   ExprId id = static_cast<ExprId>(size_);
-  if ((id & (chunk_size - 1)) == 0)
-    chunks_[id >> chunk_bits].store(new Node[chunk_size], std::memory_order_release);
+  const Place p = place(id);
+  if (p.at == 0)
+    chunks_[p.chunk].store(new Node[size_t{1} << (first_bits + p.chunk)], std::memory_order_release);
   Term* own = nullptr;
   if (count) {
     own = static_cast<Term*>(arena_.allocate(count * sizeof(Term), alignof(Term)));
     std::copy(items, items + count, own);
   }
-  chunks_[id >> chunk_bits].load(std::memory_order_relaxed)[id & (chunk_size - 1)] = {
-      kind, hash, static_cast<uint32_t>(count), value, own};
+  chunks_[p.chunk].load(std::memory_order_relaxed)[p.at] = {kind, hash, static_cast<uint32_t>(count), value,
+                                                            own};
   slots_[at] = id + 1;
   if (++size_ * 2 > slots_.size()) grow();
   return id;

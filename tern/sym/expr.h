@@ -2,6 +2,7 @@
 // Pure algebra: no ranges, no hints, no guards (those are ShapeEnv's).
 #pragma once
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -75,7 +76,8 @@ class ExprTable {
 
   // Nodes never change or move: reading them needs no lock. Making them does.
   const Node& node(ExprId id) const {
-    return chunks_[id >> chunk_bits].load(std::memory_order_acquire)[id & (chunk_size - 1)];
+    Place p = place(id);
+    return chunks_[p.chunk].load(std::memory_order_acquire)[p.at];
   }
   Kind kind(ExprId id) const { return node(id).kind; }
   bool is_constant(ExprId id) const { return node(id).kind == Kind::constant; }
@@ -114,9 +116,17 @@ class ExprTable {
   void collect_symbols(ExprId id, std::vector<uint32_t>& indices) const;  // sorted, unique, appended to
 
  private:
-  static constexpr unsigned chunk_bits = 10;
-  static constexpr size_t chunk_size = size_t{1} << chunk_bits;
-  static constexpr size_t max_chunks = size_t{1} << 14;
+  // Each chunk is twice as long as the one before, so that the many tables with few expressions stay small.
+  static constexpr unsigned first_bits = 5;
+  static constexpr size_t max_chunks = 19;
+  static constexpr size_t first_of(size_t chunk) { return ((size_t{1} << chunk) - 1) << first_bits; }
+  struct Place {
+    size_t chunk, at;
+  };
+  static Place place(ExprId id) {
+    size_t chunk = std::bit_width((size_t{id} >> first_bits) + 1) - 1;
+    return {chunk, id - first_of(chunk)};
+  }
 
   ExprId intern(Kind kind, int64_t value, const Term* items, size_t count);
   void grow();
@@ -130,7 +140,7 @@ class ExprTable {
   void cancel_common_factor(ExprId& a, ExprId& b, ExprId& common);
 
   Arena arena_;
-  std::unique_ptr<std::atomic<Node*>[]> chunks_;
+  std::atomic<Node*> chunks_[max_chunks] = {};
   size_t size_ = 0;
   std::vector<uint32_t> slots_;  // ExprId + 1, open addressing
 };
