@@ -199,7 +199,8 @@ nb::object apply_function(nb::handle cls, nb::handle ctx, nb::args args) {
     node->saved.emplace_back(own ? *result : s, own);
   }
   ctx.attr("_link") = nb::cast(NodeLink{node});
-  ctx.attr("_to_save") = nb::none();
+  // Outputs among them own the node, which owns the context: held any longer they would never end.
+  for (const char* done : {"_to_save", "_dirty", "_non_differentiable"}) ctx.attr(done) = nb::none();
   return single ? nb::object(results[0]) : nb::object(nb::tuple(results));
 }
 

@@ -120,8 +120,11 @@ std::vector<Tensor> CustomCall::operator()(Span<const Tensor> inputs, bool* in_p
     for (size_t i = 0; i < context.to_save_.size(); ++i)
       context.saved_.emplace_back(context.to_save_[i], static_cast<bool>(is_output[i]));
   }
-  context.to_save_.clear();
   if (in_place) *in_place = !context.dirty.empty();
+  // Outputs among them own the node, which owns the context: held any longer they would never end.
+  context.to_save_.clear();
+  context.dirty.clear();
+  context.non_differentiable.clear();
   return outputs;
 }
 
