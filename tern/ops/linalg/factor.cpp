@@ -306,7 +306,9 @@ std::tuple<Tensor, Tensor> body_triangular_solve(const args::triangular_solve& a
   Tensor A = a.transpose ? transpose(a.A, -2, -1) : a.A;
   Tensor x = linalg_solve_triangular(A, a.self, a.upper != a.transpose, true, a.unitriangular);
   Dims batch = batch_of(x);
-  return {x, clone(expand(a.A, matrix_sizes(batch, a.A.size(-2), a.A.size(-1))))};
+  Tensor all = expand(a.A, matrix_sizes(batch, a.A.size(-2), a.A.size(-1)));
+  // By columns, as LAPACK takes it.
+  return {x, transpose(clone(transpose(all, -2, -1), MemoryFormat::contiguous), -2, -1)};
 }
 
 Shapes shape_linalg_inv_ex(const args::linalg_inv_ex& a) {

@@ -253,7 +253,11 @@ Tensor body_rms_norm(const args::rms_norm& a) {
         "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but "
         "got "
         "normalized_shape = []");
-  if (a.weight.defined() && str(a.weight.sizes()) != str(a.normalized_shape))
+  bool weighed = a.weight.defined();
+  bool same = !weighed || static_cast<size_t>(a.weight.dim()) == a.normalized_shape.size();
+  for (int64_t d = 0; weighed && same && d < a.weight.dim(); ++d)
+    same = a.weight.sizes()[d] == a.normalized_shape[static_cast<size_t>(d)];
+  if (!same)
     failf(
         "Expected weight to be of same shape as normalized_shape, but got weight of shape {} and "
         "normalized_shape = {}",
