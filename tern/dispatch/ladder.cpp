@@ -10,7 +10,7 @@
 namespace tern {
 namespace {
 
-constexpr uint8_t all_rungs = 31;
+constexpr uint8_t all_rungs = 63;
 constexpr uint8_t names_device = 128;  // beside the rungs: an argument says where the result goes
 
 // Every rung that one of the tensors asks for.

@@ -8,7 +8,7 @@
 #include "tern/jit/archive.h"
 #include "tern/jit/debug_info.h"
 #include "tern/jit/upgraders.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 #include "tern/script/compile.h"
 #include "tern/script/signature.h"
 

@@ -1,7 +1,7 @@
 #include "tern/jit/from_source.h"
 
 #include "tern/dispatch/ladder.h"
-#include "tern/jit/python_eval.h"
+#include "tern/jit/detail/python_eval.h"
 
 namespace tern::jit {
 namespace {

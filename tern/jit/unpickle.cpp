@@ -5,7 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/jit/archive.h"
 #include "tern/jit/reader.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 
 namespace tern::jit {
 

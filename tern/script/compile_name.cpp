@@ -4,7 +4,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 #include "tern/script/compiler.h"
 
 namespace tern::script {

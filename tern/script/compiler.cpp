@@ -1,7 +1,7 @@
 // Functions and classes: signatures from annotations, attributes from class bodies, and the run over a
 // function's body.
 #include "tern/script/compiler.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 
 #include <algorithm>
 #include <cmath>

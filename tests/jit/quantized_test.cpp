@@ -4,7 +4,7 @@
 
 #include "tern/base/error.h"
 #include "tern/jit/archive.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 #include "tests/support/python.h"
 
 namespace tern::jit {

@@ -6,7 +6,7 @@
 #include "tern/dispatch/op.h"
 #include "tern/dispatch/unpack.h"
 #include "tern/ops.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 #include "tern/ops/quantized/values.h"
 
 namespace tern {

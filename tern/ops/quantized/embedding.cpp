@@ -6,7 +6,7 @@
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/packed.args.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 #include "tern/ops/quantized/values.h"
 
 namespace tern {

@@ -1,5 +1,5 @@
 // What files keep of packed weights, and the objects made from it.
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 
 #include "tern/base/format.h"
 #include "tern/ops.h"

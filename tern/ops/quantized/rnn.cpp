@@ -2,7 +2,7 @@
 #include "tern/base/format.h"
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
-#include "tern/ops/quantized/packed.h"
+#include "tern/ops/quantized/detail/packed.h"
 #include "tern/ops/quantized/values.h"
 #include "tern/ops/quantized_rnn.args.h"
 
