@@ -19,8 +19,8 @@ DType result_type(Span<const Tensor> tensors);
 Dims broadcast_sizes(Span<const SymInt> a, Span<const SymInt> b);
 
 Shape pointwise_shape(const Op& op, const Arg* args);
-// Real inputs of one dtype, and numbers that do not change it: straight to the loop, into a new tensor or into
-// `into`. False, with nothing done, when the general way is needed. Precondition: no input is fake.
+// Real inputs of one dtype, and numbers that do not change it: straight to the loop, into a new tensor or
+// into `into`. False, with nothing done, when the general way is needed. Precondition: no input is fake.
 bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* results);
 // Computes in the promoted type and writes into `out`, casting. Throws '"op" not implemented for 'Bool''.
 void pointwise_into(const Op& op, const Arg* args, const Tensor& out);
