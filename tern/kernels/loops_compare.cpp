@@ -117,13 +117,26 @@ struct SignBit {
   bool operator()(float a) const { return static_cast<int32_t>(std::bit_cast<uint32_t>(a)) < 0; }
   bool operator()(double a) const { return static_cast<int64_t>(std::bit_cast<uint64_t>(a)) < 0; }
 };
-struct Where {
-  using first_is_bool = void;
-  template <class C, class T>  // C is bool when it runs
-  T operator()(C c, T a, T b) const {
-    return c ? a : b;
+// A choice between bits, without a branch that a random condition would mislead.
+template <class Bits>
+HWY_ATTR void choose(const void* const* in, void* const* out, int64_t n, const void*) {
+  const uint8_t* c = static_cast<const uint8_t*>(in[0]);
+  const Bits* a = static_cast<const Bits*>(in[1]);
+  const Bits* b = static_cast<const Bits*>(in[2]);
+  Bits* r = static_cast<Bits*>(out[0]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const Bits all = static_cast<Bits>(Bits(0) - Bits(c[i] != 0));
+    r[i] = static_cast<Bits>((a[i] & all) | (b[i] & static_cast<Bits>(~all)));
   }
-};
+}
+HWY_ATTR void choose_pairs(const void* const* in, void* const* out, int64_t n, const void*) {
+  const bool* c = static_cast<const bool*>(in[0]);
+  const auto* a = static_cast<const std::complex<double>*>(in[1]);
+  const auto* b = static_cast<const std::complex<double>*>(in[2]);
+  auto* r = static_cast<std::complex<double>*>(out[0]);
+  for (int64_t i = 0; i < n; ++i) r[i] = c[i] ? a[i] : b[i];
+}
 
 constexpr Row kRows[] = {
     ring<Eq, 2>("eq"),
@@ -140,7 +153,10 @@ constexpr Row kRows[] = {
     unary<IsInf>("isinf"),
     unary<IsFinite>("isfinite"),
     unary<SignBit>("signbit"),
-    ring<Where, 3>("where"),
+    {"where",
+     {choose<uint8_t>, choose<uint8_t>, choose<uint8_t>, choose<uint16_t>, choose<uint32_t>, choose<uint64_t>,
+      choose<uint16_t>, choose<uint32_t>, choose<uint64_t>, choose<uint32_t>, choose<uint64_t>,
+      choose<uint64_t>, choose_pairs}},
 };
 
 }  // namespace

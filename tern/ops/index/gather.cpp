@@ -312,6 +312,15 @@ void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tenso
         from += i * others[d];
       }
       const int64_t* q = p + at;
+      if (step == 1 && along == 0 && beside == 1) {  // one dimension, as it lies
+        for (int64_t j = 0; j < n; ++j) {
+          const int64_t v = q[j];
+          if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(op, v, dim, size);
+          use(to + v, from + j);
+        }
+        at += n;
+        continue;
+      }
       for (int64_t j = 0; j < n; ++j) {
         const int64_t v = q[j];
         if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(op, v, dim, size);
