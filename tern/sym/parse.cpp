@@ -179,18 +179,25 @@ class Parser {
     while (at_ < text_.size() && is_name(text_[at_])) ++at_;
     return text_.substr(from, at_ - from);
   }
+  // A name that begins with a digit would be read as a number when it was printed.
+  static bool can_name(std::string_view name) {
+    return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
+  }
 
   ExprId name_or_call() {
     std::string_view name = word();
+    bool dotted = false;
     while (at_ < text_.size() && text_[at_] == '.') {  // torch.utils._sympy.functions.FloorDiv
       ++at_;
+      dotted = true;
       name = word();
-      if (name.empty()) error("expected a name");
+      if (!can_name(name)) error("expected a name");
     }
     if (!accept("(")) {
       if (name == "and" || name == "or" || name == "not") error(fmt::format("misplaced '{}'", name));
       if (name == "True" || name == "true") return ExprTable::unit;
       if (name == "False" || name == "false") return ExprTable::zero;
+      if (dotted) error("the name of a size has no dots");
       return find_(context_, name);
     }
     if (name == "Symbol" || name == "Dummy") return symbol_call();
@@ -210,7 +217,7 @@ class Parser {
     if (quote != '\'' && quote != '"') error("expected a quoted name");
     ++at_;
     std::string_view name = word();
-    if (name.empty() || at_ >= text_.size() || text_[at_] != quote) error("expected a quoted name");
+    if (!can_name(name) || at_ >= text_.size() || text_[at_] != quote) error("expected a quoted name");
     ++at_;
     while (accept(",")) {
       skip_space();

@@ -1,4 +1,5 @@
 // Canonical form, printing and parsing of symbolic sizes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tern/base/error.h"
@@ -105,6 +106,9 @@ TEST(SymExpr, canonical_form_prints_as_sympy) {
 TEST(SymExpr, parse_refuses_bad_text_with_a_place) {
   ShapeEnv env;
   EXPECT_EQ(message_of([&] { env.parse("s0 +"); }), "symbolic expression 's0 +': unexpected end at column 5");
+  // What would be printed as a number, or as another name, is no name.
+  for (const char* text : {"2*s0.30", "a.s0", "Symbol('30')"})
+    EXPECT_THAT(message_of([&] { env.parse(text); }), testing::HasSubstr("name")) << text;
   EXPECT_EQ(message_of([&] { env.parse("s0 $ 1"); }),
             "symbolic expression 's0 $ 1': unexpected text at column 4");
   EXPECT_EQ(message_of([&] { env.parse("s0 + not"); }),
