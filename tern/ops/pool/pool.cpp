@@ -182,8 +182,15 @@ void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad
 }
 Dims adaptive_sizes(const char* op, const Tensor& self, Span<const SymInt> output_size, int dims) {
   check_input(op, self, dims);
-  if (output_size.size() != 1 && static_cast<int>(output_size.size()) != dims)
+  const bool average = std::string_view(op).starts_with("adaptive_avg");
+  if (output_size.size() != 1 && static_cast<int>(output_size.size()) != dims) {
+    if (average) failf("{}: output_size must be {}", op, dims);
     failf("{}(): internal error: output_size.size() must be {}", op, dims);
+  }
+  for (SymInt s : output_size)
+    if (average && s.is_int() && s.as_int() < 0)
+      failf("{}: elements of output_size must be greater than or equal to 0 but received {{{}}}", op,
+            fmt::join(Dims(output_size).int_vector(), ", "));
   Dims sizes(self.sizes());
   for (int d = 0; d < dims; ++d) {
     SymInt s = output_size[output_size.size() == 1 ? 0 : static_cast<size_t>(d)];
