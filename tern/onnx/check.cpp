@@ -58,6 +58,7 @@ constexpr OpFacts op_facts[] = {
     {"CumSum", 11, 2, 2, 1, 1, "exclusive reverse"},
     {"DepthToSpace", 1, 1, 1, 1, 1, "blocksize mode"},
     {"DequantizeLinear", 10, 2, 3, 1, 1, "axis block_size output_dtype"},
+    {"Det", 11, 1, 1, 1, 1, ""},
     {"Div", 1, 2, 2, 1, 1, "axis broadcast consumed_inputs"},
     {"Dropout", 1, 1, 3, 1, 2, "consumed_inputs is_test ratio seed"},
     {"Einsum", 12, 1, 255, 1, 1, "equation"},

@@ -395,6 +395,7 @@ constexpr Import table[] = {
     {"Atanh", unary<"aten::atanh">},
     {"Ceil", unary<"aten::ceil">},
     {"Cos", unary<"aten::cos">},
+    {"Det", unary<"aten::linalg_det">},
     {"Cosh", unary<"aten::cosh">},
     {"Erf", unary<"aten::erf">},
     {"Exp", unary<"aten::exp">},

@@ -269,13 +269,8 @@ Shapes shape_linalg_lstsq(const args::linalg_lstsq& a) {
   bool has_values = p.driver == "gelsd" || p.driver == "gelss";
   // Of a system with more equations than unknowns; where the rank is found to be less, the kernel gives none.
   Shape residuals = p.driver != "gelsy" && p.m > p.n ? Shape(with(p.batch, p.columns), real) : none(real);
-  // A part of the memory of the right side, which has as many rows as the larger of the two.
-  Shape solution(solution_sizes(p), type);
-  if (!p.vector) {
-    SymInt rows = sym_max(p.m, p.n);
-    solution.strides = by_columns(matrix_sizes(p.batch, rows, p.columns), type).strides;
-  }
-  return {solution, residuals, p.driver == "gels" ? none(kLong) : Shape(batch_of(a.self), kLong),
+  return {Shape(solution_sizes(p), type), residuals,
+          p.driver == "gels" ? none(kLong) : Shape(batch_of(a.self), kLong),
           has_values ? Shape(with(batch_of(a.self), sym_min(p.m, p.n)), real) : none(real)};
 }
 

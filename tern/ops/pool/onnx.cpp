@@ -168,7 +168,6 @@ struct ResizeMode {
   const char* mode;
   const char* transform;
   const char* nearest = nullptr;
-  bool antialias = false;
 };
 
 // Sizes where they are given, else the factors: PyTorch then computes coordinates with them, not with the
@@ -178,11 +177,7 @@ void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> size
   Attributes at = {Attribute::of("mode", std::string(m.mode)),
                    Attribute::of("coordinate_transformation_mode", std::string(m.transform))};
   if (m.nearest) at.push_back(Attribute::of("nearest_mode", std::string(m.nearest)));
-  // With antialias the cubic is Pillow's.
-  if (std::string_view(m.mode) == "cubic")
-    at.push_back(Attribute::of("cubic_coeff_a", m.antialias ? -0.5f : -0.75f));
-  if (m.antialias && c.opset() < 18) c.refuse("antialias needs opset 18");
-  if (m.antialias) at.push_back(Attribute::of("antialias", int64_t{1}));
+  if (std::string_view(m.mode) == "cubic") at.push_back(Attribute::of("cubic_coeff_a", -0.75f));
   Ref x = c.tensor(0);
   if (!factors.empty()) {
     std::vector<float> scales = {1, 1};
@@ -243,17 +238,6 @@ void lower_bicubic(Call& c) {
 void lower_bicubic_sizes(Call& c) {
   resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"}, c.extents(1), {});
 }
-template <bool cubic>
-void lower_antialias(Call& c) {  // (self, output_size, align_corners, scales...)
-  resize(c, 2, {cubic ? "cubic" : "linear", c.flag(2) ? "align_corners" : "half_pixel", nullptr, true},
-         c.extents(1), {});
-}
-template <bool cubic>
-void lower_antialias_vec(Call& c) {  // (input, output_size, align_corners, scale_factors)
-  resize(c, 2, {cubic ? "cubic" : "linear", c.flag(2) ? "align_corners" : "half_pixel", nullptr, true},
-         c.is_none(1) ? std::vector<Size>() : c.extents(1),
-         c.flag(2) ? std::vector<double>() : factors_of(c, 3));
-}
 template <size_t N>
 void lower_nearest_exact_sizes(Call& c) {
   resize(c, N, {"nearest", "half_pixel", "round_prefer_ceil"}, c.extents(1), {});
@@ -272,10 +256,6 @@ void lower_grid_sampler(Call& c) {
 }
 
 constexpr Lowering table[] = {
-    {"aten::_upsample_bilinear2d_aa", lower_antialias<false>},
-    {"aten::_upsample_bicubic2d_aa", lower_antialias<true>},
-    {"aten::_upsample_bilinear2d_aa.vec", lower_antialias_vec<false>},
-    {"aten::_upsample_bicubic2d_aa.vec", lower_antialias_vec<true>},
     {"aten::max_pool1d", lower_max_pool<1>},
     {"aten::max_pool2d", lower_max_pool<2>},
     {"aten::max_pool3d", lower_max_pool<3>},

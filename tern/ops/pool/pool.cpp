@@ -187,10 +187,11 @@ Dims adaptive_sizes(const char* op, const Tensor& self, Span<const SymInt> outpu
     if (average) failf("{}: output_size must be {}", op, dims);
     failf("{}(): internal error: output_size.size() must be {}", op, dims);
   }
+  const std::string list = str(Dims(output_size));  // "[1, -1]"
   for (SymInt s : output_size)
     if (average && s.is_int() && s.as_int() < 0)
       failf("{}: elements of output_size must be greater than or equal to 0 but received {{{}}}", op,
-            fmt::join(Dims(output_size).int_vector(), ", "));
+            list.substr(1, list.size() - 2));
   Dims sizes(self.sizes());
   for (int d = 0; d < dims; ++d) {
     SymInt s = output_size[output_size.size() == 1 ? 0 : static_cast<size_t>(d)];
