@@ -125,8 +125,7 @@ std::unique_ptr<ir::Graph> graph_for(const script::Function& function, Span<cons
 
 const ir::Graph& ScriptModule::graph(std::string_view name) const { return method(name).graph(); }
 std::string ScriptModule::code(std::string_view name) const {
-  script::ConstantTable constants;
-  return script::print_source(method(name), constants);
+  return script::code_with_constants(method(name)).code;
 }
 
 std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {

@@ -73,6 +73,7 @@ enum class StmtKind : uint8_t {
   raise,     // value
   with,      // targets: context, name or null, context, ...
   with_end,  // made by the compiler
+  def_,      // op: the name; body. Of archives only: what fork() runs
 };
 
 struct Stmt;

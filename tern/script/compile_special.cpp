@@ -8,6 +8,8 @@ namespace tern::script {
 // A task: it runs when it is made; waiting gives what it gave.
 Val Compiler::fork(const Expr& e) {
   if (e.items.size() < 2) error(e.at, "Expected at least one argument to fork()");
+  if (e.items[1]->kind == ExprKind::name)
+    if (auto it = closures_.find(e.items[1]->text); it != closures_.end()) return fork_closure(*it->second);
   Sugar callee = sugar(*e.items[1]);
   Args args = arguments(e, 1);
   at_ = e.at;
@@ -40,6 +42,31 @@ Val Compiler::fork(const Expr& e) {
       error(e.at, "fork() takes a function, a method or a module, and its arguments");
   }
   result = materialise(result);
+  graph_->insert_at(saved);
+  block.add_return(result.in);
+  const Type* type = Type::future(plain(result.type));
+  return typed(node.add_output(type), type);
+}
+
+// As archives write it: statements, then what they give. Names from outside are seen, its own stay inside.
+Val Compiler::fork_closure(const Stmt& closure) {
+  at_ = closure.at;
+  List statements = pointers(closure.body);
+  if (statements.empty() || statements.back()->kind != StmtKind::return_ || !statements.back()->value)
+    error(closure.at, "what fork() runs must end with a return");
+  const Stmt& last = *statements.back();
+  statements.pop_back();
+  ir::Node& node = make("prim::fork", {}, {});
+  ir::Block& block = node.add_block();
+  ir::Node& saved = graph_->insert_point();
+  graph_->insert_at_end(block);
+  Frame inside;
+  inside.parent = frame_;
+  inside.block = &block;
+  frame_ = &inside;
+  list(statements);
+  Val result = materialise(value(*last.value));
+  frame_ = inside.parent;
   graph_->insert_at(saved);
   block.add_return(result.in);
   const Type* type = Type::future(plain(result.type));

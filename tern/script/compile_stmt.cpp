@@ -167,6 +167,9 @@ void Compiler::statement(const Stmt& s) {
       return;
     case StmtKind::with_end:
       return leave_with();
+    case StmtKind::def_:
+      closures_[s.op] = &s;
+      return;
     case StmtKind::expr: {
       if (s.value->kind == ExprKind::constant) return;  // a docstring
       sugar(*s.value);
@@ -441,6 +444,7 @@ void Compiler::target_names(const Expr& e, std::set<std::string>& names) {
 
 void Compiler::assigned_names(const Body& body, std::set<std::string>& names, bool& returns) {
   for (const StmtPtr& s : body) {
+    if (s->kind == StmtKind::def_) continue;
     if (s->kind == StmtKind::assign || s->kind == StmtKind::annotated || s->kind == StmtKind::augmented ||
         s->kind == StmtKind::for_)
       for (const ExprPtr& t : s->targets)

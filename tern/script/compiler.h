@@ -222,6 +222,7 @@ class Compiler {
   ClassType* class_of(const Val& v);
   Sugar special(const std::string& name, const Expr& e, const Type* hint);
   Val fork(const Expr& e);
+  Val fork_closure(const Stmt& closure);
   Val unknown_operator(const std::string& name, Args args, uint32_t at);
   Val length(const Sugar& iterable, uint32_t at);
   Sugar element(const Sugar& iterable, const Val& index, uint32_t at);
@@ -237,6 +238,7 @@ class Compiler {
   bool strict_;            // operators nobody knows are errors; what they give fits everything otherwise
   std::unique_ptr<ir::Graph> graph_;
   Frame* frame_ = nullptr;
+  std::unordered_map<std::string, const Stmt*> closures_;  // what fork() may name
   std::vector<Loop*> loops_;
   std::vector<With> withs_;
   std::vector<size_t> with_counts_;  // contexts of each open `with`

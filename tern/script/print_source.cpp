@@ -290,6 +290,19 @@ class Printer {
     line(left + " = " + expression);
   }
 
+  // A task is a function of its own, without arguments.
+  void fork_node(const ir::Node& n) {
+    std::string name = forks_ ? "__forked_function" + std::to_string(forks_ - 1) : "__forked_function";
+    ++forks_;
+    line("def " + name + "():");
+    ++indent_;
+    block(*n.blocks()[0]);
+    const Type* t = n.output().type();
+    line("return " + operand(n.blocks()[0]->returns()[0], t->is(TypeKind::future) ? t->element() : nullptr));
+    --indent_;
+    give(n, "fork(" + name + ")");
+  }
+
   void node(const ir::Node& n) {
     std::string_view kind = n.kind().view();
     if (kind == "prim::Constant") {
@@ -301,6 +314,7 @@ class Printer {
     constants_.statements.emplace_back(out_.size() + static_cast<size_t>(indent_) * 2, n.origin());
     if (kind == "prim::If") return if_node(n);
     if (kind == "prim::Loop") return loop_node(n);
+    if (kind == "prim::fork") return fork_node(n);
     if (kind == "prim::ListConstruct" || kind == "prim::DictConstruct") {
       const Type* t = n.output().type();
       bool list = kind == "prim::ListConstruct";
@@ -568,7 +582,7 @@ class Printer {
   std::unordered_map<const ir::Value*, const tern::Value*> constants_of_;
   std::set<std::string> used_;
   std::unordered_map<std::string, uint32_t> next_;
-  size_t temporaries_ = 0;
+  size_t temporaries_ = 0, forks_ = 0;
 };
 
 }  // namespace

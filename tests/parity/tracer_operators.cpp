@@ -29,8 +29,7 @@ TEST(Tracer, trace_out_operator_with_two_output) {
 struct Upsampled : nn::Module {
   nn::Conv2d conv = add("conv", nn::Conv2d({.in = 1, .out = 32, .kernel = 3, .padding = 1}));
   Tensor forward(Tensor x) {
-    std::vector<double> scale{3.0, 3.0};
-    return upsample_bilinear2d_vec(conv(x), std::nullopt, false, Span<const double>(scale));
+    return nn::F::interpolate(conv(x), {.scale_factor = {3}, .mode = "bilinear", .align_corners = false});
   }
 };
 TEST(Tracer, interpolate_trace) {
@@ -57,9 +56,7 @@ TEST(Tracer, trace_script) {
   auto func3 = called(script::compile_function(R"(
 def func3(x: Tensor, method: str = "bilinear", align_corners: bool = True) -> Tensor:
   hw = x.shape[2:4]
-  if method == "bilinear":
-    return torch.upsample_bilinear2d(x, hw, align_corners, None)
-  return torch.upsample_nearest2d(x, hw, None)
+  return F.interpolate(x, hw, mode=method, align_corners=align_corners)
 )"));
   check_trace(func3, {rand({1, 3, 6, 6})});
 
