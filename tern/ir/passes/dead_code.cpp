@@ -113,10 +113,20 @@ bool sweep(Graph& graph, Block& b, const Marker* marker) {
   return changed;
 }
 
+// Writes that might be for nobody; what has other effects stays anyway.
+bool has_mere_writes(const Block& b) {
+  for (const Node& n : b) {
+    if (n.blocks().empty() && has_effect(n) && !has_side_effect(n)) return true;
+    for (const Block* inner : n.blocks())
+      if (has_mere_writes(*inner)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool dce(Graph& graph, const PassOptions&) {
-  if (!has_mutation(graph)) return sweep(graph, graph.top(), nullptr);
+  if (!has_mere_writes(graph.top())) return sweep(graph, graph.top(), nullptr);
   Marker marker(graph);
   return sweep(graph, graph.top(), &marker);
 }
