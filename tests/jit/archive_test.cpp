@@ -10,6 +10,7 @@
 #include "tern/io/zip.h"
 #include "tern/ir/text.h"
 #include "tern/script/compile.h"
+#include "tests/support/oracle_files.h"
 #include "tests/support/python.h"
 
 namespace tern::jit {
@@ -175,29 +176,10 @@ torch.save(mlp, f'{out}/pickled_module.ckpt')
 torch.save({'a': torch.ones(2).to_sparse()}, f'{out}/sparse.ckpt')
 )PY";
 
-struct Files {
-  io::TemporaryDir dir;
-  std::string problem;
-};
-
-const Files& files() {
-  static Files* made = [] {
-    auto* f = new Files;
-    const std::string& python = testing::python_with("torch");
-    if (python.empty()) {
-      f->problem = "no Python with torch";
-      return f;
-    }
-    testing::PythonResult r = testing::run_python(python, make_files, "'" + f->dir.path() + "'");
-    if (r.status != 0) f->problem = r.output;
-    return f;
-  }();
+const testing::OracleFiles& files() {
+  static auto* made = new testing::OracleFiles(make_files);
   return *made;
 }
-
-#define NEED_FILES()                                                              \
-  if (files().problem == "no Python with torch") GTEST_SKIP() << files().problem; \
-  ASSERT_EQ(files().problem, "")
 
 std::string at(const std::string& name) { return files().dir / name; }
 

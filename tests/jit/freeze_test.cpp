@@ -17,6 +17,7 @@
 #include "tern/ops.h"
 #include "tern/script/compile.h"
 #include "tests/support/file_check.h"
+#include "tests/support/oracle_files.h"
 #include "tests/support/paths.h"
 #include "tests/support/python.h"
 #include "tests/support/script_values.h"
@@ -195,27 +196,10 @@ for name, (m, inputs) in cases.items():
         torch.jit.save(torch.jit.trace(m, inputs), f"{out}/{name}_traced.pt")
 )PY";
 
-struct Files {
-  io::TemporaryDir dir;
-  std::string problem;
-};
-Files& files() {
-  static Files* made = [] {
-    auto* f = new Files;
-    const std::string& python = testing::python_with("torch");
-    if (python.empty()) {
-      f->problem = "no Python with torch";
-      return f;
-    }
-    testing::PythonResult r = testing::run_python(python, make_files, "'" + f->dir.path() + "'");
-    if (r.status != 0) f->problem = r.output;
-    return f;
-  }();
+const testing::OracleFiles& files() {
+  static auto* made = new testing::OracleFiles(make_files);
   return *made;
 }
-#define NEED_FILES()                                                              \
-  if (files().problem == "no Python with torch") GTEST_SKIP() << files().problem; \
-  ASSERT_EQ(files().problem, "")
 
 void expect_close(const Tensor& a, const Tensor& b, const std::string& what) {
   ASSERT_EQ(str(a.sizes()), str(b.sizes())) << what;

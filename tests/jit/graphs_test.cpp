@@ -14,6 +14,7 @@
 #include "tern/script/compile.h"
 #include "tern/sym/shape_env.h"
 #include "tests/support/file_check.h"
+#include "tests/support/oracle_files.h"
 #include "tests/support/python.h"
 
 namespace tern::jit {
@@ -85,27 +86,10 @@ code, constants = torch.jit.load(f"{out}/traced.pt").code_with_constants
 torch.save({"code": code, "constants": dict(constants.const_mapping)}, f"{out}/traced.ref")
 )PY";
 
-struct Files {
-  io::TemporaryDir dir;
-  std::string problem;
-};
-Files& files() {
-  static Files* made = [] {
-    auto* f = new Files;
-    const std::string& python = testing::python_with("torch");
-    if (python.empty()) {
-      f->problem = "no Python with torch";
-      return f;
-    }
-    testing::PythonResult r = testing::run_python(python, make_files, "'" + f->dir.path() + "'");
-    if (r.status != 0) f->problem = r.output;
-    return f;
-  }();
+const testing::OracleFiles& files() {
+  static auto* made = new testing::OracleFiles(make_files);
   return *made;
 }
-#define NEED_FILES()                                                              \
-  if (files().problem == "no Python with torch") GTEST_SKIP() << files().problem; \
-  ASSERT_EQ(files().problem, "")
 
 void collect(const ir::Block& block, std::vector<std::string>& lines) {
   for (const ir::Node& n : block) {

@@ -5,6 +5,7 @@
 #include "tern/base/error.h"
 #include "tern/jit/archive.h"
 #include "tern/ops/quantized/detail/packed.h"
+#include "tests/support/oracle_files.h"
 #include "tests/support/python.h"
 
 namespace tern::jit {
@@ -157,27 +158,10 @@ keep('packed', torch.jit.script(Packed()), torch.randn(1, 3, 3, 6), step=0.05)
 torch.save({'q': torch.quantize_per_tensor(torch.randn(2, 3), 0.1, 2, torch.qint8), 'c': torch.quantize_per_channel(torch.randn(2, 3), torch.tensor([0.1, 0.2]), torch.tensor([1, 2]), 0, torch.quint8)}, f'{out}/tensors.ckpt')
 )PY";
 
-struct Files {
-  io::TemporaryDir dir;
-  std::string problem;
-};
-const Files& files() {
-  static Files* made = [] {
-    auto* f = new Files;
-    const std::string& python = testing::python_with("torch");
-    if (python.empty()) {
-      f->problem = "no Python with torch";
-      return f;
-    }
-    testing::PythonResult r = testing::run_python(python, make_files, "'" + f->dir.path() + "'");
-    if (r.status != 0) f->problem = r.output;
-    return f;
-  }();
+const testing::OracleFiles& files() {
+  static auto* made = new testing::OracleFiles(make_files);
   return *made;
 }
-#define NEED_FILES()                                                              \
-  if (files().problem == "no Python with torch") GTEST_SKIP() << files().problem; \
-  ASSERT_EQ(files().problem, "")
 
 std::string at(const std::string& name) { return files().dir / name; }
 
