@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tern/autograd/autograd.h"
+#include "tern/base/error.h"
 #include "tern/ops.h"
 
 namespace tern::testing {
