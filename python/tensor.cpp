@@ -1,10 +1,13 @@
 // Python's Tensor: what a tensor is, Python's operators on it, and the numbers that come out of it.
 // Everything an operator computes is a method that operators.cpp adds from the table.
+#include <nanobind/stl/optional.h>
+
 #include <algorithm>
 
 #include "python/objects.h"
 #include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
+#include "tern/tensor/print.h"
 
 #include <structmember.h>  // needs Python.h first
 
@@ -353,9 +356,6 @@ PyGetSetDef attributes[] = {
      nullptr, nullptr},
     {"is_leaf", getter<+[](const Tensor& t) { return boolean(t.is_leaf()); }>, nullptr, nullptr, nullptr},
     {"grad", getter<+[](const Tensor& t) { return wrap(t.grad()); }>, set_grad, nullptr, nullptr},
-    {"_grad_fn_name",
-     getter<+[](const Tensor& t) { return object_from(Value(autograd::grad_fn_name(t))).release().ptr(); }>,
-     nullptr, nullptr, nullptr},
     {"data", getter<+[](const Tensor& t) { return wrap(t.shallow_copy()); }>, set_data, nullptr, nullptr},
     {"T", transposed, nullptr, nullptr, nullptr},
     {"mT", matrix_transposed, nullptr, nullptr, nullptr},
@@ -593,6 +593,17 @@ void bind_tensor(nb::module_& m) {
   types.tensor = types.parameter = reinterpret_cast<PyTypeObject*>(type);
   m.attr("Tensor") = nb::borrow(type);
 
+  m.def(
+      "_tensor_text",
+      [](nb::handle tensor, int precision, int64_t threshold, int64_t edge_items, int64_t line_width,
+         std::optional<bool> scientific) {
+        if (!is_tensor(tensor.ptr()))
+          failf(ErrorKind::type, "expected a Tensor, not {}", type_name(tensor.ptr()));
+        return str(tensor_of(tensor.ptr()),
+                   PrintOptions{precision, threshold, edge_items, line_width, scientific, "tern"});
+      },
+      nb::arg("tensor"), nb::arg("precision"), nb::arg("threshold"), nb::arg("edge_items"),
+      nb::arg("line_width"), nb::arg("scientific").none());
   m.def("_set_size_class",
         [](nb::handle c) { types.size = reinterpret_cast<PyTypeObject*>(c.inc_ref().ptr()); });
   m.def("_set_parameter_class",

@@ -159,7 +159,7 @@ class ProgramReader {
   }
   static SymInt small(Json j) {
     int64_t v = j.as_int();
-    if (v < SymInt::lowest_int) j.fail_here("the integer is out of range");
+    if (SymInt(v).is_symbolic()) j.fail_here("the integer is out of range");
     return v;
   }
 

@@ -13,7 +13,7 @@ namespace {
 using namespace builtin;
 
 int64_t checked(bool overflow, int64_t r) {
-  if (overflow || r < SymInt::lowest_int) fail(ErrorKind::value, "integer overflow");
+  if (overflow || SymInt(r).is_symbolic()) fail(ErrorKind::value, "integer overflow");
   return r;
 }
 

@@ -63,7 +63,7 @@ tern::Value number_value(Cursor& c, std::string_view text) {
   int64_t v = 0;
   std::string_view digits = text.substr(text[0] == '+');
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), v);
-  if (error != std::errc() || end != digits.data() + digits.size() || v < SymInt::lowest_int)
+  if (error != std::errc() || end != digits.data() + digits.size() || SymInt(v).is_symbolic())
     c.fail_here("the integer does not fit");
   return v;
 }

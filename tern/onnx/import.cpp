@@ -561,8 +561,10 @@ std::vector<SymInt> Importing::sizes(size_t i) {
   if (inputs_[i].ints) return *inputs_[i].ints;
   std::vector<SymInt> out;
   if (constant(i)) {
-    for (int64_t v : constants(i))
-      out.push_back(std::max(v, SymInt::lowest_int));  // the smallest ints would be taken for symbols
+    for (int64_t v : constants(i)) {
+      if (SymInt(v).is_symbolic()) refuse(fmt::format("the integer {} is not supported", v));
+      out.push_back(v);
+    }
     return out;
   }
   Tensor t = in(i);

@@ -285,7 +285,7 @@ Val Compiler::unary(const Expr& e) {
     const tern::Value& c = v.in.constant();
     if (e.text == "-") {
       if (c.is_int() && !c.sym().is_symbolic() && c.to_int() != INT64_MIN) {
-        if (-c.to_int() < SymInt::lowest_int) error(e.at, "an integer this small is not supported");
+        if (SymInt(-c.to_int()).is_symbolic()) error(e.at, "this integer is not supported");
         return constant(-c.to_int());
       }
       if (c.is_int()) return v;

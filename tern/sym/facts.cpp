@@ -274,7 +274,8 @@ std::vector<Guard> ShapeEnv::open_guards() {
 int ShapeEnv::beyond_sizes(ExprId id) const {
   const Node& n = table_.node(id);
   if (n.kind != Kind::constant) return 0;
-  return n.value >= -SymInt::lowest_int ? 1 : n.value <= SymInt::lowest_int ? -1 : 0;
+  constexpr int64_t limit = int64_t{1} << 62;
+  return n.value >= limit ? 1 : n.value <= -limit ? -1 : 0;
 }
 
 std::optional<bool> ShapeEnv::decide_relation(Kind kind, ExprId a, ExprId b) {

@@ -17,6 +17,9 @@ namespace {
 
 // Every env ever made has an index of its own, so a handle that outlives its env is recognised.
 constexpr size_t env_chunk = 4096;
+// A handle: the tag, the env, the expression.
+constexpr int env_bits = 24, expr_bits = 24;
+ExprId expr_of(SymInt value) { return static_cast<ExprId>(value.bits() & ((int64_t{1} << expr_bits) - 1)); }
 struct Registry {
   std::mutex mutex;
   std::atomic<uint32_t> count{0};
@@ -68,7 +71,7 @@ ShapeEnv::~ShapeEnv() {
 }
 
 ShapeEnv& ShapeEnv::of(SymInt value) {
-  uint32_t index = static_cast<uint32_t>(static_cast<uint64_t>(value.bits()) >> 32) & 0x3FFFFFFFu;
+  uint32_t index = static_cast<uint32_t>(value.bits() >> expr_bits) & ((1u << env_bits) - 1);
   Registry& r = registry();
   ShapeEnv* env = nullptr;
   if (value.is_symbolic() && index < r.count.load())
@@ -83,18 +86,18 @@ ShapeEnv& ShapeEnv::of(SymInt value) {
 SymInt ShapeEnv::wrap(ExprId id) const {
   const Node& n = table_.node(id);
   if (n.kind == Kind::constant) {
-    if (n.value < SymInt::lowest_int) fail(ErrorKind::value, "a symbolic size is below -2**62");
+    if (SymInt(n.value).is_symbolic()) failf(ErrorKind::value, "the integer {} is not supported", n.value);
     return n.value;
   }
-  return SymInt::from_bits(
-      static_cast<int64_t>(uint64_t{1} << 63 | static_cast<uint64_t>(index_) << 32 | id));
+  if (id >> expr_bits) fail(ErrorKind::value, "ShapeEnv: more than 16 million expressions in one capture");
+  return SymInt::from_bits(SymInt::handle_tag * (int64_t{1} << 48) + (int64_t{index_} << expr_bits) + id);
 }
 
 ExprId ShapeEnv::unwrap(SymInt value) {
   if (value.is_int()) return table_.constant(value.as_int());
   if (&of(value) != this)
     fail(ErrorKind::value, "symbolic sizes of two different captures (ShapeEnvs) were mixed");
-  ExprId id = static_cast<ExprId>(static_cast<uint64_t>(value.bits()));
+  ExprId id = expr_of(value);
   TERN_ASSERT(id < table_.size());
   return id;
 }
@@ -269,7 +272,7 @@ SymInt ShapeEnv::substitute(SymInt value, SymInt symbol, SymInt by) {
 int64_t ShapeEnv::evaluate(SymInt value, const SymValues& values) const {
   if (value.is_int()) return value.as_int();
   uint32_t missing = 0;
-  ExprId id = static_cast<ExprId>(static_cast<uint64_t>(value.bits()));
+  ExprId id = expr_of(value);
   std::optional<int64_t> result = sym::evaluate(table_, id, [&](uint32_t index) {
     std::optional<int64_t> v = values.get(index);
     if (!v) missing = index;

@@ -12,16 +12,17 @@ namespace tern {
 
 class SymInt {
  public:
-  // Handles take the quarter of the range below -2^62: no size, stride or index lives there.
-  static constexpr int64_t lowest_int = -(int64_t{1} << 62);
+  // The upper 16 bits of a handle. The integers that begin with them, one in 65,536, cannot be had; the
+  // smallest of all, which models mask with, can.
+  static constexpr int64_t handle_tag = -0x75A4;
 
   constexpr SymInt() = default;
   template <class I>
   requires std::is_integral_v<I>
   constexpr SymInt(I value) : bits_(static_cast<int64_t>(value)) {}
 
-  constexpr bool is_symbolic() const { return bits_ < lowest_int; }
-  constexpr bool is_int() const { return bits_ >= lowest_int; }
+  constexpr bool is_symbolic() const { return bits_ >> 48 == handle_tag; }
+  constexpr bool is_int() const { return bits_ >> 48 != handle_tag; }
   constexpr int64_t as_int() const { return bits_; }  // precondition: is_int()
   constexpr int64_t bits() const { return bits_; }
   static constexpr SymInt from_bits(int64_t bits) {

@@ -1,4 +1,5 @@
-// A tensor as text, exactly as PyTorch prints it with its default options.
+#include "tern/tensor/print.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,8 +17,6 @@ std::string grad_fn_name(const Tensor& t);  // autograd/autograd.h; empty for a 
 
 namespace {
 
-constexpr int precision = 4, edge_items = 3, line_width = 80, threshold = 1000;
-
 Scalar element(const Tensor& t, int64_t offset) {
   return read_scalar(t.as_view({}, {}, t.offset() + offset));
 }
@@ -26,8 +25,8 @@ Scalar element(const Tensor& t, int64_t offset) {
 // seen.
 class Formatter {
  public:
-  Formatter(DType dtype, const std::vector<Scalar>& seen)
-      : floating_(is_floating(dtype)), unsigned_(dtype == DType::uint64) {
+  Formatter(DType dtype, const std::vector<Scalar>& seen, const PrintOptions& options)
+      : floating_(is_floating(dtype)), unsigned_(dtype == DType::uint64), precision_(options.precision) {
     if (!floating_) {
       for (const Scalar& v : seen) width_ = std::max(width_, text(v).size());
       return;
@@ -43,13 +42,8 @@ class Formatter {
       whole_ &= v == std::ceil(v);
     }
     if (values.empty()) return;
-    scientific_ = high / low > 1000 || high > 1e8 || (!whole_ && low < 1e-4);
-    for (double v : values) {
-      size_t length = scientific_ ? fmt::format("{:.{}e}", v, precision).size()
-                      : whole_    ? fmt::format("{:.0f}", v).size() + 1
-                                  : fmt::format("{:.{}f}", v, precision).size();
-      width_ = std::max(width_, length);
-    }
+    scientific_ = options.scientific.value_or(high / low > 1000 || high > 1e8 || (!whole_ && low < 1e-4));
+    for (double v : values) width_ = std::max(width_, text(v).size());
   }
 
   size_t width() const { return width_; }
@@ -67,24 +61,26 @@ class Formatter {
     double v = s.to_double();
     if (std::isnan(v)) return "nan";
     if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
-    if (scientific_) return fmt::format("{:.{}e}", v, precision);
-    return whole_ ? fmt::format("{:.0f}.", v) : fmt::format("{:.{}f}", v, precision);
+    if (scientific_) return fmt::format("{:.{}e}", v, precision_);
+    return whole_ ? fmt::format("{:.0f}.", v) : fmt::format("{:.{}f}", v, precision_);
   }
 
   bool floating_, unsigned_, whole_ = true, scientific_ = false;
+  int precision_;
   size_t width_ = 1;
 };
 
 class Printer {
  public:
-  explicit Printer(const Tensor& t) : t_(t), summarize_(t.int_numel() > threshold) {
+  Printer(const Tensor& t, const PrintOptions& options)
+      : t_(t), options_(options), summarize_(t.int_numel() > options.threshold) {
     std::vector<Scalar> real, imaginary;
     collect(0, 0, real, imaginary);
     if (t.is_complex()) {
-      parts_.emplace_back(to_real(t.dtype()), real);
-      parts_.emplace_back(to_real(t.dtype()), imaginary);
+      parts_.emplace_back(to_real(t.dtype()), real, options);
+      parts_.emplace_back(to_real(t.dtype()), imaginary, options);
     } else {
-      parts_.emplace_back(t.dtype(), real);
+      parts_.emplace_back(t.dtype(), real, options);
     }
   }
 
@@ -94,9 +90,9 @@ class Printer {
     std::vector<std::string> slices;
     int64_t n = t_.int_sizes()[dim], stride = t_.int_strides()[dim];
     for (int64_t i = 0; i < n; ++i) {
-      if (skips(n) && i == edge_items) {
+      if (skips(n) && i == options_.edge_items) {
         slices.push_back("...");
-        i = n - edge_items;
+        i = n - options_.edge_items;
       }
       slices.push_back(text(dim + 1, offset + i * stride, indent + 1));
     }
@@ -106,7 +102,7 @@ class Printer {
   }
 
  private:
-  bool skips(int64_t n) const { return summarize_ && n > 2 * edge_items; }
+  bool skips(int64_t n) const { return summarize_ && n > 2 * options_.edge_items; }
 
   // The elements that will be written: all of them, or the edges.
   void collect(int64_t dim, int64_t offset, std::vector<Scalar>& real, std::vector<Scalar>& imaginary) const {
@@ -122,7 +118,7 @@ class Printer {
     }
     int64_t n = t_.int_sizes()[dim];
     for (int64_t i = 0; i < n; ++i) {
-      if (skips(n) && i == edge_items) i = n - edge_items;
+      if (skips(n) && i == options_.edge_items) i = n - options_.edge_items;
       collect(dim + 1, offset + i * t_.int_strides()[dim], real, imaginary);
     }
   }
@@ -138,13 +134,14 @@ class Printer {
 
   std::string row(int64_t offset, size_t indent) const {
     size_t length = parts_[0].width() + 2 + (parts_.size() > 1 ? parts_[1].width() + 1 : 0);
+    const size_t line_width = static_cast<size_t>(std::max<int64_t>(options_.line_width, 0));
     size_t per_line = indent < line_width ? std::max<size_t>(1, (line_width - indent) / length) : 1;
     std::vector<std::string> items, lines;
     int64_t n = t_.int_sizes()[t_.dim() - 1], stride = t_.int_strides()[t_.dim() - 1];
     for (int64_t i = 0; i < n; ++i) {
-      if (skips(n) && i == edge_items) {
+      if (skips(n) && i == options_.edge_items) {
         items.push_back(" ...");
-        i = n - edge_items;
+        i = n - options_.edge_items;
       }
       items.push_back(number(offset + i * stride));
     }
@@ -163,6 +160,7 @@ class Printer {
   }
 
   const Tensor& t_;
+  const PrintOptions& options_;
   bool summarize_;
   std::vector<Formatter> parts_;
 };
@@ -176,58 +174,58 @@ std::string shape_text(const Tensor& t) {
 
 }  // namespace
 
-std::string Tensor::str() const {
-  if (!defined()) return "None";
-  std::string prefix = is_fake() && !is_meta() ? "FakeTensor(" : "tensor(", text;
+std::string str(const Tensor& t, const PrintOptions& options) {
+  if (!t.defined()) return "None";
+  std::string prefix = t.is_fake() && !t.is_meta() ? "FakeTensor(" : "tensor(", text;
   std::vector<std::string> suffixes;
-  std::string dtype_text = "dtype=torch." + std::string(tern::name(dtype()));
-  if (is_quantized()) {
+  std::string dtype_text = fmt::format("dtype={}.{}", options.package, name(t.dtype()));
+  if (t.is_quantized()) {
     // The real numbers, and what makes them.
-    const Quantizer& q = *body_->quantizer;
-    suffixes.push_back("size=" + shape_text(*this));
+    const Quantizer& q = *t->quantizer;
+    suffixes.push_back("size=" + shape_text(t));
     suffixes.push_back(dtype_text);
-    suffixes.push_back("quantization_scheme=torch." + std::string(tern::name(q.scheme)));
+    suffixes.push_back(fmt::format("quantization_scheme={}.{}", options.package, name(q.scheme)));
     if (q.per_tensor()) {
       suffixes.push_back("scale=" + Value(q.scale).str());
       suffixes.push_back(fmt::format("zero_point={}", q.zero_point));
     } else {
-      suffixes.push_back("scale=" + q.scales.str());
-      suffixes.push_back("zero_point=" + q.zero_points.str());
+      suffixes.push_back("scale=" + str(q.scales, options));
+      suffixes.push_back("zero_point=" + str(q.zero_points, options));
       suffixes.push_back(fmt::format("axis={}", q.axis));
     }
-    if (is_fake()) {
+    if (t.is_fake()) {
       text = "...";
-    } else if (int_numel() == 0) {
+    } else if (t.int_numel() == 0) {
       text = "[]";
     } else {
-      Tensor numbers = dequantized(*this);
-      text = Printer(numbers).text(0, 0, prefix.size());
+      Tensor numbers = dequantized(t);
+      text = Printer(numbers, options).text(0, 0, prefix.size());
     }
-  } else if (is_fake()) {
-    if (is_meta()) suffixes.push_back("device='meta'");
-    suffixes.push_back("size=" + shape_text(*this));
-    if (dtype() != default_dtype()) suffixes.push_back(dtype_text);
+  } else if (t.is_fake()) {
+    if (t.is_meta()) suffixes.push_back("device='meta'");
+    suffixes.push_back("size=" + shape_text(t));
+    if (t.dtype() != default_dtype()) suffixes.push_back(dtype_text);
     text = "...";
-  } else if (int_numel() == 0) {
-    if (dim() != 1) suffixes.push_back("size=" + shape_text(*this));
-    if (dtype() != default_dtype()) suffixes.push_back(dtype_text);
+  } else if (t.int_numel() == 0) {
+    if (t.dim() != 1) suffixes.push_back("size=" + shape_text(t));
+    if (t.dtype() != default_dtype()) suffixes.push_back(dtype_text);
     text = "[]";
   } else {
-    bool plain = dtype() == default_dtype() || dtype() == to_complex(default_dtype()) || dtype() == kLong ||
-                 dtype() == kBool;
+    const DType d = t.dtype();
+    bool plain = d == default_dtype() || d == to_complex(default_dtype()) || d == kLong || d == kBool;
     if (!plain) suffixes.push_back(dtype_text);
-    text = Printer(*this).text(0, 0, prefix.size());
+    text = Printer(t, options).text(0, 0, prefix.size());
   }
-  if (std::string node = requires_grad() ? autograd::grad_fn_name(*this) : std::string(); !node.empty())
+  if (std::string node = t.requires_grad() ? autograd::grad_fn_name(t) : std::string(); !node.empty())
     suffixes.push_back("grad_fn=<" + node + ">");
-  else if (requires_grad())
+  else if (t.requires_grad())
     suffixes.push_back("requires_grad=True");
 
   std::string result = prefix + text;
   size_t newline = result.rfind('\n');
   size_t last_line = newline == std::string::npos ? result.size() + 2 : result.size() - newline + 1;
   for (const std::string& s : suffixes) {
-    if (last_line + s.size() + 2 > line_width) {
+    if (last_line + s.size() + 2 > static_cast<size_t>(std::max<int64_t>(options.line_width, 0))) {
       result += ",\n" + std::string(prefix.size(), ' ') + s;
       last_line = prefix.size() + s.size();
     } else {
@@ -236,8 +234,10 @@ std::string Tensor::str() const {
     }
   }
   result += ")";
-  return body_->is_parameter ? "Parameter containing:\n" + result : result;
+  return t->is_parameter ? "Parameter containing:\n" + result : result;
 }
+
+std::string Tensor::str() const { return tern::str(*this, {}); }
 
 // ---- elements as C++ values ----
 
