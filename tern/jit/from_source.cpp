@@ -1,5 +1,7 @@
 #include "tern/jit/from_source.h"
 
+#include <unordered_map>
+
 #include "tern/dispatch/ladder.h"
 #include "tern/jit/detail/python_eval.h"
 

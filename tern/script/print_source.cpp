@@ -2,6 +2,7 @@
 // constants in place.
 #include <cmath>
 #include <set>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
