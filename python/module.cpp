@@ -2,6 +2,8 @@
 // names.
 #include "python/objects.h"
 
+#include "tern/base/warning.h"
+
 #ifndef TERN_VERSION
 #define TERN_VERSION "0.1.0"
 #endif
@@ -15,6 +17,15 @@ NB_MODULE(_tern, m) {
     } catch (const tern::Error&) {
       set_python_error();
     }
+  });
+  // As Python's own warnings: shown once a place, filtered, or raised, as the user has it.
+  tern::set_default_warning([](const tern::Warning& warning) {
+    nb::gil_scoped_acquire gil;
+    PyObject* category =
+        warning.category == "DeprecationWarning" ? PyExc_DeprecationWarning : PyExc_UserWarning;
+    const std::string text =
+        warning.category == "UserWarning" ? warning.text : warning.category + ": " + warning.text;
+    if (PyErr_WarnEx(category, text.c_str(), 1) < 0) throw nb::python_error();
   });
   bind_types(m);
   bind_tensor(m);

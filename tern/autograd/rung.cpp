@@ -247,6 +247,14 @@ void check_inplace(const Tensor& self) {
     fail("a leaf Variable that requires grad is being used in an in-place operation.");
 }
 
+[[noreturn]] void fail_out(const Op& op) {
+  std::string name = op.schema().name.str();
+  failf(
+      "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+      "arguments requires grad.",
+      name.substr(name.find("::") + 2));
+}
+
 void link_edges(OpNode& node, const Op& op, const Arg* args, uint64_t wanted) {
   for (int i = 0; i < op.arity; ++i) {
     if (!(op.differentiable >> i & 1)) continue;
@@ -305,6 +313,10 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
   bool mutates = op.is(op_inplace) && self;
   bool record = thread_state.grad_enabled && !op.is(op_no_grad) && wants_grad(op, args, &wanted);
   if (mutates && thread_state.grad_enabled) check_inplace(*self);
+  if (record && op.is(op_out) && op.functional) {
+    if (!op.functional->is(op_no_grad)) fail_out(op);
+    record = false;
+  }
   if (!record) return descend(rung_autograd, op, args, results);
 
   std::shared_ptr<GradNode> node;

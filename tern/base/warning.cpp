@@ -5,11 +5,19 @@
 namespace tern {
 namespace {
 thread_local OnWarning* listening = nullptr;
+
+void to_standard_error(const Warning& w) {
+  std::fprintf(stderr, "%s: %s\n", w.category.c_str(), w.text.c_str());
 }
+void (*otherwise)(const Warning&) = to_standard_error;
+}  // namespace
+
+void set_default_warning(void (*receiver)(const Warning&)) { otherwise = receiver; }
 
 void warn(std::string_view category, std::string text) {
-  if (listening) return listening->listener_({std::string(category), std::move(text)});
-  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(category.size()), category.data(), text.c_str());
+  const Warning warning{std::string(category), std::move(text)};
+  if (listening) return listening->listener_(warning);
+  otherwise(warning);
 }
 
 OnWarning::OnWarning(Function<void(const Warning&)> listener)

@@ -14,6 +14,9 @@ struct Warning {
 
 void warn(std::string_view category, std::string text);
 
+// Where warnings go that nobody listens to: standard error unless set. Set once, before there are threads.
+void set_default_warning(void (*receiver)(const Warning& warning));
+
 // Receives this thread's warnings for a scope instead of standard error.
 class OnWarning {
  public:

@@ -225,12 +225,6 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Tensor& out = args[base.arity + i].tensor();
     if (!out.defined()) failf("{}: out= is undefined", op.qualified());
-    if (out.requires_grad() && thread_state.grad_enabled)
-      failf(
-          "{}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-          "arguments "
-          "requires grad.",
-          base.schema().name.str());
     if (!can_cast(shapes[i].dtype, out.dtype()))
       failf("result type {} can't be cast to the desired output type {}", script_name(shapes[i].dtype),
             script_name(out.dtype()));

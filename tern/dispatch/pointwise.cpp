@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/base/warning.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern {
@@ -92,6 +93,11 @@ kernels::Loop loop_of(const Op& op, DType compute) {
 
 [[noreturn]] void no_loop(const Op& op, DType d) {
   std::string name = op.schema().name.str();
+  if (name == "aten::neg" && d == kBool)
+    fail(
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+        "use "
+        "the `~` or `logical_not()` operator instead.");
   failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name.substr(name.find("::") + 2),
         script_name(d));
 }
@@ -505,6 +511,15 @@ void fill_elements(const Tensor& t, const Scalar& value) {
 }
 
 void resize_output(const Tensor& out, Span<const SymInt> sizes) {
+  if (!surely_eq(out.numel(), 0))
+    warn(
+        "UserWarning",
+        fmt::format(
+            "An output with one or more elements was resized since it had shape {}, which does not match the "
+            "required output shape {}. This behavior is deprecated, and in a future PyTorch release outputs "
+            "will not be resized unless they have zero elements. You can explicitly reuse an out tensor t by "
+            "resizing it, inplace, to zero elements with t.resize_(0).",
+            str(out.sizes()), str(sizes)));
   TensorBody& b = *out.body();
   b.sizes = Dims(sizes);
   b.strides = contiguous_strides(sizes);

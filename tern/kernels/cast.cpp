@@ -1,5 +1,6 @@
 // Conversion between element types. int64, float and double convert to and from every compute type, the
-// narrow floats to and from float; the other pairs go through one of these in a small buffer.
+// narrow floats to and from float, complex32 to and from complex64; the other pairs go through one of these
+// in a small buffer.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tern/kernels/cast.cpp"
 #include "tern/kernels/targets.h"
@@ -115,6 +116,27 @@ HWY_ATTR void narrow(const void* from, int64_t from_stride, void* to, int64_t to
   }
 }
 
+struct ComplexHalf {
+  Half real, imaginary;
+};
+using ComplexFloat = std::complex<float>;
+HWY_ATTR void widen_pair(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t n) {
+  const ComplexHalf* s = static_cast<const ComplexHalf*>(from);
+  ComplexFloat* d = static_cast<ComplexFloat*>(to);
+  for (int64_t i = 0; i < n; ++i) {
+    const ComplexHalf& x = s[i * from_stride];
+    d[i * to_stride] = {static_cast<float>(x.real), static_cast<float>(x.imaginary)};
+  }
+}
+HWY_ATTR void narrow_pair(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t n) {
+  const ComplexFloat* s = static_cast<const ComplexFloat*>(from);
+  ComplexHalf* d = static_cast<ComplexHalf*>(to);
+  for (int64_t i = 0; i < n; ++i) {
+    const ComplexFloat x = s[i * from_stride];
+    d[i * to_stride] = {Half(x.real()), Half(x.imag())};
+  }
+}
+
 // From -> Middle -> To, 256 elements at a time; the middle type holds every value that To can tell apart.
 constexpr int64_t kBuffer = 256;
 template <class Middle>
@@ -149,8 +171,10 @@ HWY_ATTR void same_bits(const void* from, int64_t from_stride, void* to, int64_t
 
 using Wide = std::tuple<bool, uint8_t, int8_t, int16_t, int32_t, int64_t, uint16_t, uint32_t, uint64_t, float,
                         double, std::complex<float>, std::complex<double>>;
-using Narrows = std::tuple<Half, BFloat16, Float8E5M2, Float8E4M3FN, Float8E5M2FNUZ, Float8E4M3FNUZ>;
-constexpr int kWide = 13, kNarrow = 6, kAll = kWide + kNarrow;
+using Narrows =
+    std::tuple<Half, BFloat16, Float8E5M2, Float8E4M3FN, Float8E5M2FNUZ, Float8E4M3FNUZ, ComplexHalf>;
+constexpr int kWide = 13, kPair = 11, kNarrowPair = 19, kAll = 20;
+static_assert(std::same_as<std::tuple_element_t<kPair, Wide>, ComplexFloat>);
 
 template <int I>
 struct TypeAt : std::tuple_element<I - kWide, Narrows> {};
@@ -190,6 +214,14 @@ constexpr Cast cast_between() {
     return wide_cast<From, To>();
   else if constexpr (F == T)
     return same_bits<From>;
+  else if constexpr (F == kNarrowPair && T == kPair)
+    return widen_pair;
+  else if constexpr (F == kPair && T == kNarrowPair)
+    return narrow_pair;
+  else if constexpr (F == kNarrowPair)
+    return through<ComplexFloat, widen_pair, cast_between<kPair, T>(), From, To>;
+  else if constexpr (T == kNarrowPair)
+    return through<ComplexFloat, cast_between<F, kPair>(), narrow_pair, From, To>;
   else if constexpr (F < kWide && std::same_as<From, float>)
     return narrow<To>;
   else if constexpr (T < kWide && std::same_as<To, float>)
@@ -239,12 +271,13 @@ Cast find_cast(DType from, DType to) {
         return 17;
       case DType::float8_e4m3fnuz:
         return 18;
+      case DType::complex32:
+        return 19;
       default:
-        failf(ErrorKind::not_supported, "no kernel works on elements of type {}; cast to complex64 first",
-              name(t));
+        failf(ErrorKind::not_supported, "no kernel works on elements of type {}", name(t));
     }
   };
-  return casts[index(from) * 19 + index(to)];
+  return casts[index(from) * 20 + index(to)];
 }
 
 }  // namespace tern::kernels

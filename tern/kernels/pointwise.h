@@ -58,6 +58,6 @@ void fill_strided(int ndim, const int64_t* sizes, const Operand& out, const Para
 // Converts n elements; strides in elements. float -> integer truncates; complex -> real drops the imaginary
 // part.
 using Cast = void (*)(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t n);
-Cast find_cast(DType from, DType to);  // throws not_supported for complex32
+Cast find_cast(DType from, DType to);  // throws not_supported for quantized types
 
 }  // namespace tern::kernels

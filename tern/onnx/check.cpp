@@ -39,6 +39,7 @@ constexpr OpFacts op_facts[] = {
     {"BitwiseNot", 18, 1, 1, 1, 1, ""},
     {"BitwiseOr", 18, 2, 2, 1, 1, ""},
     {"BitwiseXor", 18, 2, 2, 1, 1, ""},
+    {"BlackmanWindow", 17, 1, 1, 1, 1, "output_datatype periodic"},
     {"Cast", 1, 1, 1, 1, 1, "round_mode saturate to"},
     {"CastLike", 15, 2, 2, 1, 1, "round_mode saturate"},
     {"Ceil", 1, 1, 1, 1, 1, "consumed_inputs"},
@@ -56,6 +57,7 @@ constexpr OpFacts op_facts[] = {
     {"Cos", 7, 1, 1, 1, 1, ""},
     {"Cosh", 9, 1, 1, 1, 1, ""},
     {"CumSum", 11, 2, 2, 1, 1, "exclusive reverse"},
+    {"DFT", 17, 1, 3, 1, 1, "axis inverse onesided"},
     {"DepthToSpace", 1, 1, 1, 1, 1, "blocksize mode"},
     {"DequantizeLinear", 10, 2, 3, 1, 1, "axis block_size output_dtype"},
     {"Det", 11, 1, 1, 1, 1, ""},
@@ -84,6 +86,8 @@ constexpr OpFacts op_facts[] = {
     {"GreaterOrEqual", 12, 2, 2, 1, 1, ""},
     {"GridSample", 16, 2, 2, 1, 1, "align_corners mode padding_mode"},
     {"GroupNormalization", 18, 3, 3, 1, 1, "epsilon num_groups stash_type"},
+    {"HammingWindow", 17, 1, 1, 1, 1, "output_datatype periodic"},
+    {"HannWindow", 17, 1, 1, 1, 1, "output_datatype periodic"},
     {"HardSigmoid", 1, 1, 1, 1, 1, "alpha beta consumed_inputs"},
     {"HardSwish", 14, 1, 1, 1, 1, ""},
     {"Hardmax", 1, 1, 1, 1, 1, "axis"},
@@ -145,6 +149,7 @@ constexpr OpFacts op_facts[] = {
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
      "keep_aspect_ratio_policy mode nearest_mode"},
     {"Round", 11, 1, 1, 1, 1, ""},
+    {"STFT", 17, 2, 4, 1, 1, "onesided"},
     {"Scan", 8, 1, 255, 1, 255,
      "body directions num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "
      "scan_output_directions"},

@@ -8,6 +8,7 @@
 #include "tern/capture/retrace.h"
 #include "tern/dispatch/op.h"
 #include "tern/ir/builtins.h"
+#include "tern/ops.h"
 #include "tern/sym/shape_env.h"
 
 namespace tern::onnx {
@@ -166,11 +167,12 @@ void Driver::add_inputs() {
         TensorProto p;
         if (w.external) {
           p.name = own;
-          p.type = data_type_of(t.dtype());
+          p.type = data_type_of(to_real(t.dtype()));
           for (SymInt s : t.sizes()) p.dims.push_back(s.guard_int());
+          if (t.is_complex()) p.dims.push_back(2);
           p.external = w.external;
         } else {
-          p = to_proto(t, own);
+          p = to_proto(t.is_complex() ? view_as_real(t.detach()) : t, own);
         }
         model_.graph.initializers.push_back(std::move(p));
       }
@@ -322,6 +324,10 @@ TypeProto Driver::type_of(const ir::Type* type, const Ref& r) {
   } else if (r.rank >= 0) {
     shape.emplace(static_cast<size_t>(r.rank));
   }
+  if (dtype != DType::undefined && is_complex(dtype)) {  // pairs of reals
+    dtype = to_real(dtype);
+    if (shape) shape->push_back(Dimension{2, {}});
+  }
   return TypeProto::tensor(dtype == DType::undefined ? DataType::undefined : data_type_of(dtype),
                            std::move(shape));
 }
@@ -446,7 +452,13 @@ void Driver::lower_node(const ir::Node& node) {
       Call call(*this, node);
       const Op* op = node.op();
       std::string name = node.qualified();
-      if (const Lowering* l = find_lowering(name)) {
+      if (touches_complex(node)) {
+        const Lowering* l = find_complex_lowering(name);
+        if (!l)
+          refuse(node,
+                 "the operator has no lowering for complex numbers, which ONNX keeps as pairs of reals");
+        l->lower(call);
+      } else if (const Lowering* l = find_lowering(name)) {
         l->lower(call);
       } else if (op && lower_with_rule(node, *op)) {
       } else if (!lower_number(node)) {
@@ -471,6 +483,21 @@ void Driver::lower_node(const ir::Node& node) {
     }
   }
   current_ = before;
+}
+
+bool Driver::touches_complex(const ir::Node& node) {
+  auto holds = [](auto& self, const Slot& s) -> bool {
+    if (s.kind == Slot::Kind::ref) return s.ref.dtype != DType::undefined && is_complex(s.ref.dtype);
+    if (s.kind == Slot::Kind::list)
+      return std::any_of(s.items.begin(), s.items.end(), [&](const Slot& item) { return self(self, item); });
+    return s.constant.is_tensor() && s.constant.tensor().is_complex();
+  };
+  for (const ir::Operand& in : node.inputs())
+    if (holds(holds, slot(in))) return true;
+  for (const ir::Value* v : node.outputs())
+    if (v->type()->is_tensor() && v->type()->dtype() != DType::undefined && is_complex(v->type()->dtype()))
+      return true;
+  return false;
 }
 
 bool Driver::lower_with_rule(const ir::Node& node, const Op& op) {

@@ -56,6 +56,7 @@ class Driver {
   void lower_node(const ir::Node& node);
   bool lower_structural(const ir::Node& node);
   bool lower_number(const ir::Node& node);
+  bool touches_complex(const ir::Node& node);
   bool lower_with_rule(const ir::Node& node, const Op& op);
   void lower_if(const ir::Node& node);
   void lower_loop(const ir::Node& node);

@@ -4,6 +4,7 @@
 #include "tern/dispatch/op.h"
 #include "tern/ir/builtins.h"
 #include "tern/onnx/driver.h"
+#include "tern/ops.h"
 #include "tern/sym/shape_env.h"
 
 namespace tern::onnx {
@@ -49,10 +50,10 @@ Ref Driver::ref(const Slot& s, std::string_view what) {
 }
 
 Ref Driver::initializer(const Tensor& value) {
-  TensorProto p = to_proto(value);
+  TensorProto p = to_proto(value.is_complex() ? view_as_real(value.detach()) : value);
   std::string key;
   if (p.raw.bytes.size() <= 1024) {
-    key = std::to_string(static_cast<int>(p.type));
+    key = std::to_string(static_cast<int>(value.dtype()));
     for (int64_t d : p.dims) key += "," + std::to_string(d);
     key += ':';
     key.append(reinterpret_cast<const char*>(p.raw.bytes.data()), p.raw.bytes.size());

@@ -625,7 +625,7 @@ const Import* find_import(std::string_view op) {
   static const auto* index = [] {
     auto* map = new std::unordered_map<std::string_view, const Import*>;
     for (Span<const Import> table :
-         {math_imports(), shape_imports(), nn_imports(), index_imports(), rnn_imports()})
+         {math_imports(), shape_imports(), nn_imports(), index_imports(), rnn_imports(), signal_imports()})
       for (const Import& i : table) map->emplace(i.op, &i);
     return map;
   }();

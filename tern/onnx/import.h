@@ -84,6 +84,7 @@ Span<const Import> shape_imports();
 Span<const Import> nn_imports();
 Span<const Import> index_imports();
 Span<const Import> rnn_imports();
+Span<const Import> signal_imports();
 const Import* find_import(std::string_view op);
 
 // A list of ints as an argument.

@@ -303,7 +303,7 @@ void import_dropout(Importing& n) {
 struct Resample {
   std::string transform, mode, nearest;
   double cubic_a = -0.75;
-  bool exclude_outside = false;
+  bool exclude_outside = false, antialias = false;
 };
 
 double source_position(Importing& n, const Resample& r, int64_t out, double scale, int64_t in_size,
@@ -323,10 +323,46 @@ double source_position(Importing& n, const Resample& r, int64_t out, double scal
   n.refuse("the coordinate transformation '" + r.transform + "' is not supported");
 }
 
+double cubic_weight(double distance, double a) {
+  const double d = std::abs(distance);
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+// A smaller image: each of its elements is a mean over as much of the larger one as it covers, as a product
+// with a matrix.
+Tensor antialiased(Importing& n, const Tensor& x, int64_t axis, int64_t out_size, double scale,
+                   const Resample& r) {
+  const int64_t in_size = static_size(n, x, axis, "Resize");
+  const double shrink = std::min(scale, 1.0), reach = r.mode == "linear" ? 1 : 2;
+  std::vector<float> matrix(static_cast<size_t>(in_size * out_size), 0.0f);
+  for (int64_t o = 0; o < out_size; ++o) {
+    const double s = source_position(n, r, o, scale, in_size, out_size), base = std::floor(s);
+    const int64_t first = static_cast<int64_t>(std::floor(-reach / shrink)) + 1,
+                  end = static_cast<int64_t>(reach) + 1 - first;
+    std::vector<std::pair<int64_t, double>> taps;
+    double sum = 0;
+    for (int64_t k = first; k < end; ++k) {
+      const int64_t i = static_cast<int64_t>(base) + k;
+      const double d = (static_cast<double>(k) - (s - base)) * shrink;
+      const double w = r.mode == "linear" ? std::max(0.0, 1 - std::abs(d)) : cubic_weight(d, r.cubic_a);
+      if (r.exclude_outside && (i < 0 || i >= in_size)) continue;
+      taps.emplace_back(std::min(std::max<int64_t>(i, 0), in_size - 1), w);
+      sum += w;
+    }
+    for (auto [i, w] : taps) matrix[static_cast<size_t>(i * out_size + o)] += static_cast<float>(w / sum);
+  }
+  Tensor m = from_vector(matrix, {in_size, out_size});
+  if (x.dtype() != kFloat) m = n("aten::to.dtype", {m, x.dtype()});
+  Tensor last = n("aten::transpose.int", {x, axis, int64_t{-1}});
+  return n("aten::transpose.int", {n("aten::matmul", {last, m}), axis, int64_t{-1}});
+}
+
 Tensor resampled(Importing& n, const Tensor& x, int64_t axis, int64_t out_size, double scale,
                  const Resample& r) {
   int64_t in_size = static_size(n, x, axis, "Resize");
   if (in_size < 1 || out_size < 0) n.refuse("Resize of nothing");
+  if (r.antialias) return antialiased(n, x, axis, out_size, scale, r);
   auto inside = [&](int64_t i) { return std::min(std::max<int64_t>(i, 0), in_size - 1); };
   size_t taps = r.mode == "nearest" ? 1 : r.mode == "linear" ? 2 : 4;
   std::vector<std::vector<int64_t>> at(taps);
@@ -394,7 +430,7 @@ void import_resize(Importing& n) {
   r.cubic_a = n.number("cubic_coeff_a", -0.75);
   r.exclude_outside = n.integer("exclude_outside", 0) != 0;
   if (r.mode == "bilinear") r.mode = "linear";
-  if (n.integer("antialias", 0)) n.refuse("Resize with antialias");
+  r.antialias = n.integer("antialias", 0) != 0 && r.mode != "nearest";
   if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic")
     n.refuse("the mode '" + r.mode + "' of Resize");
   std::vector<int64_t> axes = n.ints("axes");

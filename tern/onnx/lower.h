@@ -133,7 +133,9 @@ Span<const Lowering> sort_lowerings();
 Span<const Lowering> copy_lowerings();
 Span<const Lowering> rnn_lowerings();
 Span<const Lowering> quant_lowerings();
+Span<const Lowering> complex_lowerings();  // of operators that read or give complex numbers
 const Lowering* find_lowering(std::string_view qualified);
+const Lowering* find_complex_lowering(std::string_view qualified);
 bool can_lower(const Op& op);  // a rule or a function exists
 
 }  // namespace tern::onnx

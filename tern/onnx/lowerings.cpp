@@ -21,6 +21,12 @@ const Lowering* find_lowering(std::string_view qualified) {
   return it == index->end() ? nullptr : it->second;
 }
 
+const Lowering* find_complex_lowering(std::string_view qualified) {
+  for (const Lowering& l : complex_lowerings())
+    if (l.op == qualified) return &l;
+  return nullptr;
+}
+
 namespace {
 
 // What the driver lowers itself: numbers taken from tensors, and assertions, which ONNX does not have.
@@ -35,7 +41,8 @@ bool is_number_or_assertion(std::string_view qualified) {
 
 bool can_lower(const Op& op) {
   std::string name = op.qualified();
-  if (op.onnx || find_lowering(name) || is_number_or_assertion(name)) return true;
+  if (op.onnx || find_lowering(name) || find_complex_lowering(name) || is_number_or_assertion(name))
+    return true;
   const Schema& s = op.schema();
   if (s.overload.view() != "Scalar") return false;
   const Op* twin = find_op(s.name, Symbol("Tensor"));

@@ -67,6 +67,11 @@ Tensor linear_body(const Tensor& self, Span<const SymInt> output_size, bool alig
                    std::initializer_list<std::optional<double>> factors);
 Tensor cubic_body(const Tensor& self, Span<const SymInt> output_size, bool align_corners,
                   std::initializer_list<std::optional<double>> factors);
+// Sampling at a grid, derived twice (vision/grid_gradients.cpp): gradients of grad_output, input and grid.
+std::tuple<Tensor, Tensor, Tensor> grid_sampler_double_backward(GradContext& context,
+                                                                const Tensor& grad_output,
+                                                                const Tensor& input, const Tensor& grid,
+                                                                int64_t mode, int64_t padding, bool align);
 // Recurrent cells (rnn/cells.cpp): the fused backward operator, or plain operators where the gradient is to
 // have a history.
 using CellGrads = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
@@ -88,6 +93,8 @@ Tensor angle_backward(const Tensor& grad, const Tensor& self);
 Tensor sgn_backward(const Tensor& grad, const Tensor& self, const Tensor& result);
 Tensor pow_backward(const Tensor& grad, const Tensor& self, const Scalar& exponent);
 Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent,
+                             const Tensor& result);
+Tensor pow_backward_exponent(const Tensor& grad, const Scalar& base, const Tensor& exponent,
                              const Tensor& result);
 DType to_double_type(const Tensor& a, const Tensor& b);  // float64, or complex128 when one is complex
 Tensor within(const Tensor& self, const std::optional<Scalar>& min,

@@ -434,6 +434,10 @@ Scalar read_scalar(const Tensor& t) {
       return real(Half());
     case kBFloat16:
       return real(BFloat16());
+    case DType::complex32: {
+      const Half* parts = static_cast<const Half*>(p);
+      return std::complex<double>(static_cast<float>(parts[0]), static_cast<float>(parts[1]));
+    }
     case kComplexFloat:
       return *static_cast<const std::complex<float>*>(p);
     case kComplexDouble:

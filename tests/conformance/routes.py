@@ -6,9 +6,11 @@ A route throws NotHere where it has nothing to say about this call (an operator 
 import re
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.utils._pytree import tree_flatten
 
 import tern
+import truth
 import samples  # noqa: F401  (before PyTorch's test library: gives it what is not installed)
 from torch.testing._internal.common_utils import noncontiguous_like
 from values import Different, NotOurs, check_strides, compare, copy_of, map_tensors, seed, short, tensors, to_tern, to_torch
@@ -115,12 +117,15 @@ def run_both(call, args, kwargs):
     want = of_pytorch(call.func, theirs, their_kwargs)
     tern_args, tern_kwargs = to_tern(mine), to_tern(mine_kwargs)
     got = of_tern(call.name, tern_args, tern_kwargs)
-    compare(got, want, values=has_values(call))
+    written = (list(tern_args), list(theirs)) if call.func._schema.is_mutable and all(comparable(a) for a in theirs) else None
+    try:
+        compare(got, want, values=has_values(call))
+        if written:
+            compare(*written, where="argument", values=has_values(call))
+    except Different as difference:
+        truth.settle(difference, call.func, args, kwargs, got, want, written)
     if base_name(call) in SPECTRAL:
         compare_spectral(base_name(call), got, want)
-    if call.func._schema.is_mutable:
-        compare(list(tern_args), list(theirs), where="argument", values=has_values(call)) if all(comparable(a) for a in theirs) else None
-    return got, want
 
 
 def comparable(value):
@@ -171,14 +176,17 @@ def inplace_variant(func):
     return _relatives[key]
 
 
+def results_of(result):
+    return [result] if isinstance(result, torch.Tensor) else list(result)
+
+
 def out(call):
     """Into a tensor of the right shape, one to be resized, one with gaps; a dtype that does not hold the result is refused by both."""
     variant = None if call.func._schema.is_mutable else out_variant(call.func)
     if variant is None:
         raise NotHere("no out= form")
     names = [a.name for a in variant._schema.arguments if a.is_out]
-    want = of_pytorch(call.func, call.args, call.kwargs)
-    wanted = [want] if isinstance(want, torch.Tensor) else list(want)
+    wanted = results_of(of_pytorch(call.func, call.args, call.kwargs))
     if not all(isinstance(t, torch.Tensor) for t in wanted) or len(wanted) != len(names):
         raise NotHere("results in a list")
     if variant.name() not in OURS:
@@ -203,16 +211,44 @@ def out(call):
         got = of_tern(variant.name(), to_tern(call.args), {**to_tern(call.kwargs), **dict(zip(names, targets))})
         got = [got] if isinstance(got, tern.Tensor) else list(got)
         # Beside the plain result: PyTorch's own out= goes wrong on tensors with gaps here and there.
-        compare(got, wanted, where=f"out= ({make.__name__})", values=has_values(call))
+        try:
+            compare(got, wanted, where=f"out= ({make.__name__})", values=has_values(call))
+        except Different as difference:
+            truth.settle(difference, lambda *a, **k: results_of(call.func(*a, **k)), call.args, call.kwargs, got, wanted)
         if len(got) != len(targets) or any(a is not b for a, b in zip(got, targets)):
             raise Different(f"out= ({make.__name__}): the result is not the tensor given")
-    if any(t.is_floating_point() for t in wanted) and has_values(call):
-        theirs = [torch.empty(t.shape, dtype=torch.int64) for t in wanted]
-        try:
-            variant(*call.args, **call.kwargs, **dict(zip(names, theirs)))
-        except Exception:
-            must_raise(lambda: ours(variant.name())(*to_tern(call.args), **to_tern(call.kwargs), **{n: to_tern(torch.empty(t.shape, dtype=torch.int64)) for n, t in zip(names, wanted)}),
-                       "out= of int64")
+    for dtype in OTHER_DTYPES.get(wanted[0].dtype, ()) if has_values(call) else ():
+        check_out_dtype(call, variant, names, wanted, dtype)
+
+
+# What out= is tried with for results of a type: one that holds them, and one that does not.
+OTHER_DTYPES = {torch.float32: (torch.float64, torch.int64), torch.int64: (torch.float32, torch.bool)}
+
+
+def check_out_dtype(call, variant, names, wanted, dtype):
+    """What PyTorch accepts is accepted; a type that cannot hold the result is refused by both. PyTorch also refuses wider types in some
+    operators, which Tern casts to in all."""
+
+    def other():
+        return [torch.zeros(t.shape, dtype=dtype if t.dtype == wanted[0].dtype else t.dtype) for t in wanted]
+
+    theirs, mine = other(), to_tern(other())
+    where = f"out= of {short(dtype)}"
+    refused = None
+    try:
+        variant(*call.args, **call.kwargs, **dict(zip(names, theirs)))
+    except Exception as error:
+        refused = error
+    try:
+        of_tern(variant.name(), to_tern(call.args), {**to_tern(call.kwargs), **dict(zip(names, mine))})
+    except NotOurs:
+        raise
+    except Exception as error:
+        if refused is None:
+            raise Different(f"{where}: accepted by PyTorch; {first_line(error)}")
+        return
+    if refused is not None and not torch.can_cast(wanted[0].dtype, dtype):
+        raise Different(f"{where}: PyTorch refuses: {first_line(refused)}")
 
 
 def inplace(call):
@@ -258,6 +294,28 @@ def flat(result):
     return [t for t in tree_flatten(result)[0] if isinstance(t, tern.Tensor)]
 
 
+def without_data(call, args, kwargs):
+    """Tern's results for fake tensors. Where it asks for data and PyTorch's fake tensors do as well, there is nothing to compare."""
+    try:
+        with tern._tern.FakeMode():
+            return flat(ours(call.name)(*args, **kwargs))
+    except Exception:
+        if pytorch_needs_data(call):
+            raise NotHere("needs data")
+        raise
+
+
+def pytorch_needs_data(call):
+    try:
+        with FakeTensorMode() as mode:
+            call.func(*map_tensors(mode.from_tensor, call.args), **map_tensors(mode.from_tensor, call.kwargs))
+    except (DataDependentOutputException, DynamicOutputShapeException):
+        return True
+    except Exception:
+        pass
+    return False
+
+
 def fake(call):
     """The shape rule alone says what the kernel gives."""
     if depends_on_data(call.func) or not tensors((call.args, call.kwargs)):
@@ -269,9 +327,7 @@ def fake(call):
         to_tern(t)  # throws for what is not ours
         return tern._tern.fake_tensor(list(t.shape), getattr(tern, short(t.dtype)), list(t.stride()))
 
-    args, kwargs = to_tern(call.args, make), to_tern(call.kwargs, make)
-    with tern._tern.FakeMode():
-        got = flat(ours(call.name)(*args, **kwargs))
+    got = without_data(call, to_tern(call.args, make), to_tern(call.kwargs, make))
     if len(got) != len(real):
         raise Different(f"fake: {len(got)} results, not {len(real)}")
     for g, r in zip(got, real):
@@ -306,9 +362,7 @@ def symbolic(call):
             strides[d], step = step, step * sizes[d]
         return tern._tern.fake_tensor(sizes, getattr(tern, short(t.dtype)), strides)
 
-    args, kwargs = to_tern(call.args, make), to_tern(call.kwargs, make)
-    with tern._tern.FakeMode():
-        result = flat(ours(call.name)(*args, **kwargs))
+    result = without_data(call, to_tern(call.args, make), to_tern(call.kwargs, make))
 
     def shapes_at(values):
         pairs = [(s, values[h]) for s, h in symbols]
@@ -321,20 +375,28 @@ def symbolic(call):
     if shapes_at(same) != wanted:
         raise Different(f"symbolic: {shapes_at(same)}, not {wanted}")
     hints = sorted(same)
+    if shapes_on_meta(call, same) not in (None, wanted):
+        return  # PyTorch's own shape rule does not say what its kernel gives
     for values in [{h: h + 3 for h in hints}, {h: 2 * h for h in hints}] + [{**same, h: h + 2} for h in hints]:
         if not env.holds([(s, values[h]) for s, h in symbols]):
             continue
 
-        def grown(t):
-            return torch.empty([values.get(n, n) if n > 1 else n for n in t.shape], dtype=t.dtype, device="meta")
-
-        try:
-            other = call.func(*map_tensors(grown, call.args), **map_tensors(grown, on_meta(call.kwargs)))
-        except Exception:
-            continue  # sizes and other arguments do not go together, which only the data or a number says
-        other = [list(t.shape) for t in tensors(other)]
-        if shapes_at(values) != other:
+        other = shapes_on_meta(call, values)
+        if other is not None and shapes_at(values) != other:
             raise Different(f"symbolic: at {values} {shapes_at(values)}, not {other} (guards {list(env.guards)[:6]})")
+
+
+def shapes_on_meta(call, values):
+    """PyTorch's shapes with every size n now values[n]; None where sizes and other arguments do not go together."""
+
+    def grown(t):
+        return torch.empty([values.get(n, n) if n > 1 else n for n in t.shape], dtype=t.dtype, device="meta")
+
+    try:
+        result = call.func(*map_tensors(grown, call.args), **map_tensors(grown, on_meta(call.kwargs)))
+    except Exception:
+        return None
+    return [list(t.shape) for t in tensors(result)]
 
 
 def on_meta(kwargs):

@@ -19,6 +19,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 import tern
+import truth
 from routes import OURS, ROUTES, UNINITIALISED, NotHere, check_message, error, first_line
 from samples import Call, calls_of, error_samples_of, name_of, op_db, samples_of
 from values import DTYPES, Different, NotOurs, compare, copy_of, map_tensors, seed, short, to_tern
@@ -102,7 +103,7 @@ def check(info, tally, counts, options):
             continue
         if options.dtypes and short(dtype) not in options.dtypes:
             continue
-        for args, kwargs in samples_of(info, dtype, 2 if quick else options.samples):
+        for args, kwargs in samples_of(info, dtype, 2 if quick else options.samples or None):
             check_sample(info, args, kwargs, dtype, tally, counts, options)
     if not options.routes or "errors" in options.routes:
         for args, kwargs, kind, pattern in error_samples_of(info):
@@ -150,7 +151,11 @@ def python(name, theirs, mine, args, kwargs):
         except Exception as e:
             raise NotHere(str(e))
     seed()
-    compare(mine(*tern_args, **tern_kwargs), want, values=name.split(".")[-1] not in UNINITIALISED)
+    got = mine(*tern_args, **tern_kwargs)
+    try:
+        compare(got, want, values=name.split(".")[-1] not in UNINITIALISED)
+    except Different as difference:
+        truth.settle(difference, theirs, args, kwargs, got, want)
 
 
 def check_error(info, args, kwargs, pattern, tally):
@@ -185,10 +190,10 @@ def work(indices, skip, mark, options):
     for i in indices:
         print(json.dumps({"begin": i, "name": name_of(op_db[i])}), flush=True)
         start = time.monotonic()
-        tally = Tally(skip, mark)
+        tally, before = Tally(skip, mark), truth.settled
         check(op_db[i], tally, counts, options)
         rows = [[*key, tally.passed[key], tally.failed[key], tally.reasons.get(key, ""), tally.texts.get(key, "")] for key in {**tally.passed, **tally.failed}]
-        print(json.dumps({"end": i, "seconds": round(time.monotonic() - start, 2), "rows": rows, "missing": tally.missing}), flush=True)
+        print(json.dumps({"end": i, "seconds": round(time.monotonic() - start, 2), "rows": rows, "missing": tally.missing, "settled": truth.settled - before}), flush=True)
 
 
 def parse_options():
@@ -197,7 +202,7 @@ def parse_options():
     parser.add_argument("--skip", default="", help="a file of operator, route, dtype that ended an earlier worker")
     parser.add_argument("--mark", default="", help="a file that names what is running")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--samples", type=int, default=3, help="of one entry and dtype, evenly among all")
+    parser.add_argument("--samples", type=int, default=0, help="of one entry and dtype, evenly among all; 0 for all")
     parser.add_argument("--only", default="")
     parser.add_argument("--routes", default="")
     parser.add_argument("--dtypes", default="")

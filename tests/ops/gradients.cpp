@@ -126,6 +126,28 @@ TEST(OpGradients, unary) {
   }
 }
 
+// In double precision to the end: the logarithm of the base, and the second derivative behind a gradient of
+// zero or beside infinitely small elements.
+TEST(OpGradients, powers_and_logarithms_derived_twice) {
+  Tensor x = variable({3, 4}, -1, 1, 5), e = variable({3, 4}, -1, 1, 6);
+  check_second_gradient(
+      "ldexp", [](In in) { return ldexp(in[0], in[1]); }, {x, e}, 1e-8);
+  check_second_gradient("logcumsumexp", [](In in) { return logcumsumexp(in[0], 1); }, {x});
+  Tensor base = zeros({2}, kDouble).requires_grad_(), up = tensor({2.0, 3.0}, {.dtype = kDouble});
+  up.requires_grad_();
+  Tensor cotangent = ones({2}, kDouble).requires_grad_();
+  std::vector<Tensor> first =
+      autograd::grad(std::vector<Tensor>{pow(base, up)}, {up}, {cotangent}, {.create_graph = true});
+  Tensor second = autograd::grad(first, {cotangent}, {ones({2}, kDouble)})[0];
+  EXPECT_EQ(second.to_vector<double>(), (std::vector<double>{0, 0}));
+}
+
+TEST(OpGradients, logcumsumexp_of_complex_numbers) {
+  // As real and imaginary parts, so that differences tell.
+  check_gradient("logcumsumexp", [](In in) { return view_as_real(logcumsumexp(view_as_complex(in[0]), 0)); },
+                 {variable({4, 2}, 0.2, 1.0, 8)});
+}
+
 TEST(OpGradients, zeros_in_products) {
   Tensor x = from_vector<double>({0.5, 0, 2, 0, 3, 0.7, 0.2, 1, -1}, {3, 3});
   x.requires_grad_();

@@ -54,6 +54,18 @@ TEST(Linalg, systems_and_eigenvalues) {
   }
 }
 
+// Both triangles of a symmetric matrix share what flows back, in every order.
+TEST(Linalg, eigenvalues_derived_twice) {
+  check_second_gradient("eigvalsh", [](In in) { return linalg_eigvalsh(in[0] + in[0].t()); },
+                        {variable({3, 3}, -1, 1, 4)});
+  Tensor A = sample({3, 3}, -1, 1, 4);
+  A = (A + A.t()).requires_grad_();
+  std::vector<Tensor> first = autograd::grad(std::vector<Tensor>{linalg_eigvalsh(A)}, {A},
+                                             {sample({3}, -1, 1, 5)}, {.create_graph = true});
+  Tensor second = autograd::grad(first, {A}, {sample({3, 3}, -1, 1, 6)})[0];
+  EXPECT_LT(gap(second, second.t()), 1e-12);
+}
+
 TEST(Linalg, says_what_is_wrong) {
   EXPECT_EQ(message([] {
               linalg_inv(zeros({2, 2}));

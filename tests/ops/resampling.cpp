@@ -71,6 +71,23 @@ TEST(Resampling, Gradients) {
           1e-4);
 }
 
+TEST(Resampling, SamplingAtAGridDerivedTwice) {
+  Tensor x = sample({2, 2, 4, 5}).requires_grad_(),
+         grid = sample({2, 3, 2, 2}, -1.3, 1.3, 3).requires_grad_();
+  for (int64_t mode : {0, 1, 2})
+    for (int64_t padding : {0, 1, 2})
+      for (bool align : {false, true})
+        check_second_gradient("grid_sampler",
+                              [&](In in) { return grid_sampler(in[0], in[1], mode, padding, align); },
+                              {x, grid});
+  Tensor volume = sample({1, 2, 3, 4, 3}).requires_grad_(),
+         places = sample({1, 2, 2, 1, 3}, -1.2, 1.2, 4).requires_grad_();
+  for (int64_t padding : {0, 1, 2})
+    check_second_gradient("grid_sampler",
+                          [&](In in) { return grid_sampler(in[0], in[1], 0, padding, false); },
+                          {volume, places});
+}
+
 TEST(Resampling, Errors) {
   auto message = [](auto f) -> std::string {
     try {

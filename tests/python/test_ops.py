@@ -88,3 +88,20 @@ def test_random_state():
     g = tern.Generator().manual_seed(7)
     b = tern.rand(3, generator=g)
     assert tern.rand(3, generator=tern.Generator().manual_seed(7)).tolist() == b.tolist()
+
+
+def test_out_that_is_resized_warns_as_in_pytorch():
+    x = tern.ones(2, 3)
+    with pytest.warns(UserWarning, match=r"An output with one or more elements was resized since it had shape \[4\]"):
+        assert tern.add(x, x, out=tern.zeros(4)).shape == (2, 3)
+
+
+def test_complex32_is_stored_and_computed_with():
+    x = tern.tensor([1.5 - 2j, 0.25j]).to(tern.complex32)
+    assert x.dtype is tern.complex32 and x.abs().dtype is tern.float16
+    assert x.abs().tolist() == [2.5, 0.25]
+    assert (x + x).tolist() == [3 - 4j, 0.5j] and (x * x).tolist() == [-1.75 - 6j, -0.0625]
+    assert tern.view_as_real(x).tolist() == [[1.5, -2], [0, 0.25]] and x[0].item() == 1.5 - 2j
+    assert (-x).to(tern.complex64).tolist() == [-1.5 + 2j, -0.25j] and x.real.tolist() == [1.5, 0]
+    assert tern.tensor([True, False]).to(tern.complex32).to(tern.bool).tolist() == [True, False]
+    assert tern.tensor([1e6]).to(tern.complex32).real.tolist() == [float("inf")]

@@ -43,10 +43,20 @@ Tensor pow_backward(const Tensor& grad, const Tensor& self, const Scalar& expone
 
 Tensor pow_backward_exponent(const Tensor& grad, const Tensor& self, const Tensor& exponent,
                              const Tensor& result) {
-  Tensor slope = grad * conj(result * log(self));
-  Tensor flat = self == 0;
-  if (!exponent.is_complex()) flat = logical_and(flat, exponent >= 0);
-  return where(flat, 0, slope);
+  Tensor flat =
+      logical_and(self == 0, exponent.is_complex() ? logical_and(imag(exponent) == 0, real(exponent) >= 0)
+                                                   : exponent >= 0);
+  return grad * where(flat, 0, conj(result * log(self)));
+}
+
+// A number has its logarithm in double precision, whatever the default type is.
+Tensor pow_backward_exponent(const Tensor& grad, const Scalar& base, const Tensor& exponent,
+                             const Tensor& result) {
+  if (base.is_symbolic() || base.equals(0))
+    return pow_backward_exponent(grad, wrap_number(base), exponent, result);
+  const bool complex = base.is_complex() || exponent.is_complex();
+  Scalar slope = complex ? Scalar(std::log(base.to_complex())) : Scalar(std::log(base.to_double()));
+  return grad * conj(result * slope);
 }
 
 DType to_double_type(const Tensor& a, const Tensor& b) {

@@ -221,8 +221,13 @@ Tensor body__trilinear(const args::_trilinear& a) {
     for (int64_t d : dims) t = t.unsqueeze(d);
     return t;
   };
-  Tensor product = spread(a.i1, a.expand1) * spread(a.i2, a.expand2) * spread(a.i3, a.expand3);
-  return a.sumdim.empty() ? product : sum(product, a.sumdim, false, product.dtype());
+  // Narrow floats are multiplied and added up in float32 and rounded once.
+  const DType kept = a.i1.dtype(), wide = compute_dtype(kept);
+  Tensor x = to(a.i1, wide), y = to(a.i2, compute_dtype(a.i2.dtype())),
+         z = to(a.i3, compute_dtype(a.i3.dtype()));
+  Tensor product = spread(x, a.expand1) * spread(y, a.expand2) * spread(z, a.expand3);
+  if (!a.sumdim.empty()) product = sum(product, a.sumdim, false, product.dtype());
+  return wide == kept ? product : to(product, kept);
 }
 Tensor body_bilinear(const args::bilinear& a) {
   if (a.weight.dim() != 3)

@@ -13,7 +13,9 @@ enum : int64_t { sum_mode, mean_mode, max_mode };
 template <class A>
 bool sums_directly(const A& a) {  // PyTorch then does not say which bag an index belongs to
   DType d = a.weight.dtype();
-  return a.mode == sum_mode && a.padding_idx < 0 && (d == kFloat || d == kHalf || d == kBFloat16);
+  return a.mode == sum_mode && a.padding_idx < 0 && (d == kFloat || d == kHalf || d == kBFloat16) &&
+         surely_eq(a.weight.stride(1), 1) &&
+         (!a.per_sample_weights.defined() || surely_eq(a.per_sample_weights.stride(0), 1));
 }
 
 template <class A>

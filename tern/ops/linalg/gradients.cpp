@@ -53,7 +53,9 @@ Tensor svd_backward(GradContext& c, const Tensor& U, const Tensor& S, const Tens
 Tensor eigh_backward(GradContext& c, const Tensor& values, const Tensor& vectors) {
   if (!c.has_grad(1)) return matmul(vectors * unsqueeze(c.grad(0), -2), adjoint(vectors));
   Tensor E = fill_ones(unsqueeze(values, -2) - unsqueeze(values, -1));
-  Tensor inside = matmul(adjoint(vectors), c.grad(1)) / E;
+  // Vectors of length one turn, they do not grow: only the skew part of what flows back can move them.
+  Tensor turn = matmul(adjoint(vectors), c.grad(1));
+  Tensor inside = (turn - adjoint(turn)) * 0.5 / E;
   inside = with_diagonal(inside, to(c.grad(0), inside.dtype()));
   return times3(vectors, inside, adjoint(vectors));
 }

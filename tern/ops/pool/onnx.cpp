@@ -168,6 +168,7 @@ struct ResizeMode {
   const char* mode;
   const char* transform;
   const char* nearest = nullptr;
+  bool antialias = false;
 };
 
 // Sizes where they are given, else the factors: PyTorch then computes coordinates with them, not with the
@@ -177,7 +178,12 @@ void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> size
   Attributes at = {Attribute::of("mode", std::string(m.mode)),
                    Attribute::of("coordinate_transformation_mode", std::string(m.transform))};
   if (m.nearest) at.push_back(Attribute::of("nearest_mode", std::string(m.nearest)));
-  if (std::string_view(m.mode) == "cubic") at.push_back(Attribute::of("cubic_coeff_a", -0.75f));
+  if (std::string_view(m.mode) == "cubic")
+    at.push_back(Attribute::of("cubic_coeff_a", m.antialias ? -0.5f : -0.75f));
+  if (m.antialias) {  // elements outside of the image have no weight
+    at.push_back(Attribute::of("antialias", int64_t{1}));
+    at.push_back(Attribute::of("exclude_outside", int64_t{1}));
+  }
   Ref x = c.tensor(0);
   if (!factors.empty()) {
     std::vector<float> scales = {1, 1};
@@ -237,6 +243,17 @@ void lower_bicubic(Call& c) {
 
 void lower_bicubic_sizes(Call& c) {
   resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"}, c.extents(1), {});
+}
+template <bool Cubic>
+void lower_antialiased(Call& c) {
+  resize(c, 2, {Cubic ? "cubic" : "linear", c.flag(2) ? "align_corners" : "half_pixel", nullptr, true},
+         c.is_none(1) ? std::vector<Size>() : c.extents(1),
+         c.flag(2) ? std::vector<double>() : factors_of(c, 3));
+}
+template <bool Cubic>
+void lower_antialiased_sizes(Call& c) {
+  resize(c, 2, {Cubic ? "cubic" : "linear", c.flag(2) ? "align_corners" : "half_pixel", nullptr, true},
+         c.extents(1), {});
 }
 template <size_t N>
 void lower_nearest_exact_sizes(Call& c) {
@@ -298,6 +315,10 @@ constexpr Lowering table[] = {
     {"aten::upsample_trilinear3d", lower_linear_sizes<3>},
     {"aten::upsample_bicubic2d.vec", lower_bicubic},
     {"aten::upsample_bicubic2d", lower_bicubic_sizes},
+    {"aten::_upsample_bilinear2d_aa.vec", lower_antialiased<false>},
+    {"aten::_upsample_bilinear2d_aa", lower_antialiased_sizes<false>},
+    {"aten::_upsample_bicubic2d_aa.vec", lower_antialiased<true>},
+    {"aten::_upsample_bicubic2d_aa", lower_antialiased_sizes<true>},
     {"aten::_upsample_nearest_exact1d", lower_nearest_exact_sizes<1>},
     {"aten::_upsample_nearest_exact2d", lower_nearest_exact_sizes<2>},
     {"aten::_upsample_nearest_exact3d", lower_nearest_exact_sizes<3>},

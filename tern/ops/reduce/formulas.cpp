@@ -1,6 +1,8 @@
 // Which dimensions a reduction takes away, how they come back, and the gradients of reductions.
 #include "tern/ops/formulas.h"
 
+#include <limits>
+
 #include "tern/base/format.h"
 #include "tern/ops.h"
 
@@ -160,15 +162,23 @@ Tensor cumprod_backward(const Tensor& grad, const Tensor& self, int64_t dim, con
   return where(zeros_so_far == 0, plain, where(first, at_zero, 0));
 }
 
+static double lowest(DType d) {
+  if (d == kHalf) return -65504.0;
+  if (d == kDouble) return std::numeric_limits<double>::lowest();
+  return d == kBFloat16 ? -3.3895313892515355e38 : std::numeric_limits<float>::lowest();
+}
+
 Tensor logcumsumexp_backward(const Tensor& grad, const Tensor& self, const Tensor& result, int64_t dim) {
   if (self.dim() == 0) return grad;
-  // In logarithms, positive and negative gradients apart.
-  Tensor size = log(abs(grad));
-  Tensor up = where(grad > 0, size, -INFINITY), down = where(grad < 0, size, -INFINITY);
   auto behind = [&](const Tensor& logs) {
     return exp(flip(logcumsumexp(flip(logs - result, dim), dim), dim) + self);
   };
-  return behind(up) - behind(down);
+  if (grad.is_complex()) return conj(behind(log(conj(grad))));
+  // In logarithms, positive and negative gradients apart. The logarithm of nothing is a finite number: an
+  // infinite one would end the second derivative of everything in front of it.
+  Tensor size = log(abs(grad));
+  const double nothing = lowest(grad.dtype());
+  return behind(where(grad > 0, size, nothing)) - behind(where(grad < 0, size, nothing));
 }
 
 }  // namespace tern

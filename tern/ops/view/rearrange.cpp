@@ -98,6 +98,14 @@ Shapes shape_roll(const args::roll& a) {
   }
   return {Shape(a.self.sizes(), a.self.dtype())};
 }
+Tensor body_fliplr(const args::fliplr& a) {
+  if (a.self.dim() < 2) fail("Input must be >= 2-d.");
+  return flip(a.self, {1});
+}
+Tensor body_flipud(const args::flipud& a) {
+  if (a.self.dim() < 1) fail("Input must be >= 1-d.");
+  return flip(a.self, {0});
+}
 Tensor body_roll(const args::roll& a) {
   check_roll(a);
   if (a.dims.empty()) return view(roll(reshape(a.self, {-1}), a.shifts, {0}), a.self.sizes());

@@ -204,6 +204,10 @@ Tensor view_as_strided(const args::as_strided& a) {
   return strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset()));
 }
 
+Tensor body_narrow_Tensor(const args::narrow_Tensor& a) {
+  if (a.start.dim() != 0 || !is_integral(a.start.dtype())) fail("start must be an 0-dim integral Tensor.");
+  return narrow(a.self, a.dim, item(a.start).sym(), a.length);
+}
 Tensor body_narrow(const args::narrow& a) {
   if (a.self.dim() == 0) fail("narrow() cannot be applied to a 0-dim tensor.");
   if (a.length.is_int() && a.length.as_int() < 0) fail("narrow(): length must be non-negative.");
