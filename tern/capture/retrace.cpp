@@ -226,6 +226,10 @@ class Retracer {
     } else if (node.is("prim::Constant")) {
       const tern::Value* value = node.attribute("value");
       result = value ? *value : tern::Value();
+    } else if (node.is("prim::unchecked_cast")) {
+      result = inputs[0];
+    } else if (node.is("prim::Uninitialized")) {
+      result = tern::Value();  // of a path that is not taken: nobody reads it
     } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
       result = record_condition(node, inputs);
     } else if (node.is("prim::NumToTensor") && any_symbolic(inputs)) {

@@ -1,9 +1,14 @@
 #include "tern/jit/from_source.h"
 
+#include <algorithm>
 #include <unordered_map>
 
+#include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
-#include "tern/jit/detail/python_eval.h"
+#include "tern/ir/builtins.h"
+#include "tern/jit/nn_classes.h"
+#include "tern/jit/nn_library.h"
+#include "tern/jit/python_eval.h"
 
 namespace tern::jit {
 namespace {
@@ -73,11 +78,12 @@ class Evaluator final : public PythonEvaluator {
       if (n == "ModuleList" && !args.positional.empty()) error(at, "ModuleList takes a list of modules");
       return container(n, args.positional, at);
     }
+    if (!library_module(n).empty()) return from_library(n, args, at);
     const LayerClass* known = find_layer(n);
     if (!known)
-      error(at,
-            fmt::format("nn.{} cannot be built from source; there are {}, Sequential, ModuleList, ModuleDict",
-                        n, known_layers()));
+      error(at, fmt::format(
+                    "nn.{} cannot be built from source; there are {}, {}, Sequential, ModuleList, ModuleDict",
+                    n, known_layers(), library_classes()));
     // The signature is written as Python's.
     static thread_local std::unordered_map<const LayerClass*, std::shared_ptr<script::File>> signatures;
     std::shared_ptr<script::File>& signature = signatures[known];
@@ -106,6 +112,50 @@ class Evaluator final : public PythonEvaluator {
       if (std::none_of(def.params.begin(), def.params.end(), [&](auto& p) { return p.name == key; }))
         error(at, fmt::format("nn.{} has no argument '{}' here; it has {}", n, key, known->signature));
     return pointing(at, [&] { return PV::of(build_layer(*known, std::move(bound))); });
+  }
+  PV from_library(const std::string& n, PythonArgs& args, uint32_t at) {
+    Evaluator inside(nn_library(), "torch.nn");
+    inside.depth_ = depth_ + 1;
+    try {
+      Tree tree = inside.make(*nn_library().find_class(n), args, 0);
+      inside.settle();
+      return PV::of(tree);
+    } catch (const Error& e) {
+      // The line that matters is the user's.
+      error(at, fmt::format("nn.{}: {}", n, e.message().substr(0, e.message().find('\n'))));
+    }
+  }
+  // Tensors are copied too; what is shared stays shared.
+  Tree deep_copy(const Tree& from, std::unordered_map<const ModuleTree*, Tree>& done) {
+    if (auto it = done.find(from.get()); it != done.end()) return it->second;
+    auto tree = std::make_shared<ModuleTree>();
+    done.emplace(from.get(), tree);
+    tree->type_name = from->type_name;
+    tree->members = from->members;
+    tree->children = from->children;
+    tree->training = from->training;
+    tree->source = from->source;
+    tree->source_name = from->source_name;
+    tree->entries = from->entries;
+    for (ModuleTree::Member& m : tree->members) {
+      if (!m.value.is_tensor() || !m.value.tensor().defined()) continue;
+      Tensor old = m.value.tensor(), copy = old.detach().clone();
+      copy.body()->is_parameter = old->is_parameter;
+      if (old.requires_grad()) copy.requires_grad_(true);
+      m.value = tern::Value(copy);
+    }
+    for (auto& [name, child] : tree->children) child = deep_copy(child, done);
+    if (auto it = classes_.find(from.get()); it != classes_.end()) {
+      auto line = it->second;
+      classes_[tree.get()] = std::move(line);
+    }
+    if (auto it = live_.find(from.get()); it != live_.end()) {
+      auto live = it->second;
+      live_[tree.get()] = std::move(live);
+    }
+    if (std::find(sequential_.begin(), sequential_.end(), from.get()) != sequential_.end())
+      sequential_.push_back(tree.get());
+    return tree;
   }
   PV container(const std::string& kind, const std::vector<PV>& modules, uint32_t at) override {
     auto tree = std::make_shared<ModuleTree>();
@@ -376,6 +426,17 @@ class Evaluator final : public PythonEvaluator {
       return found;
     }
     if (n == "print") return {};
+    if (n == "copy.deepcopy" || n == "deepcopy") {
+      need(1, 1);
+      if (a[0].kind == PV::module) {
+        std::unordered_map<const ModuleTree*, Tree> done;
+        return PV::of(deep_copy(a[0].tree, done));
+      }
+      if (a[0].kind == PV::plain && a[0].value.is_tensor())
+        return tern::Value(a[0].value.tensor().detach().clone());
+      if (a[0].kind != PV::plain) error(at, "deepcopy is for modules, tensors and numbers in __init__");
+      return a[0];
+    }
     if (n == "OrderedDict" || n == "dict" || n == "collections.OrderedDict") {
       PV d;
       d.kind = PV::dict;

@@ -576,7 +576,22 @@ class Builder {
       return;
     }
     for (const std::string& name : tree.entries)
-      if (script::Function* f = type.method(Symbol(name))) unit_->compile(*f);
+      if (script::Function* f = type.method(Symbol(name))) {
+        unit_->compile(*f);
+        compile_called(f->graph().top());
+      }
+  }
+  // A call needs no more of a method than what it says about its types.
+  void compile_called(const ir::Block& block) {
+    for (const ir::Node& n : block) {
+      for (const ir::Block* b : n.blocks()) compile_called(*b);
+      if (!n.is("prim::CallMethod") || !n.input(0).type()->is(TypeKind::class_)) continue;
+      ClassType* type = unit_->find_class(n.input(0).type()->name());
+      script::Function* f = type ? type->method(Symbol(n.attribute("name")->string())) : nullptr;
+      if (!f || !called_.insert(f).second) continue;
+      unit_->compile(*f);
+      compile_called(f->graph().top());
+    }
   }
   // Methods that only ran while the module was made are no part of it.
   void drop_uncompiled(const ModuleTree& tree) {
@@ -589,6 +604,7 @@ class Builder {
   std::unordered_map<const ModuleTree*, tern::Value> done_;
   std::unordered_map<const ModuleTree*, ClassType*> types_;
   std::vector<ModuleTree*> order_;
+  std::set<const script::Function*> called_;
   std::unordered_map<Symbol, const Type*> aliases_;
 };
 

@@ -68,13 +68,13 @@ def div_int_in_place(a: Tensor, b: int) -> Tensor:
     r = torch.div_(a, b, rounding_mode="trunc")
   return r
 def div_number(a: Tensor, b: number) -> Tensor:
-  if torch.is_floating_point(a) or torch.is_floating_point(torch.tensor(b)):
+  if torch.is_floating_point(a) or isinstance(b, (float, complex)):
     r = torch.div(a, b)
   else:
     r = torch.div(a, b, rounding_mode="trunc")
   return r
 def div_number_in_place(a: Tensor, b: number) -> Tensor:
-  if torch.is_floating_point(a) or torch.is_floating_point(torch.tensor(b)):
+  if torch.is_floating_point(a) or isinstance(b, (float, complex)):
     r = torch.div_(a, b)
   else:
     r = torch.div_(a, b, rounding_mode="trunc")
@@ -190,14 +190,18 @@ void upgrade_source(std::string& text, int version) {
     if (version >= changed_at) continue;
     for (size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1)) {
       size_t end = at + call.size() - 1;
-      for (int i = 0; i < 2 && end != std::string::npos && (i == 0 || text[end] == ','); ++i)
+      int given = 0;
+      for (; given < 2 && end != std::string::npos && (given == 0 || text[end] == ','); ++given)
         end = end_of_argument(text, end + 1);
-      if (end == std::string::npos || text[end] != ',') continue;
-      size_t third = end + 1, stop = end_of_argument(text, third);
-      if (stop == std::string::npos) continue;
-      size_t first = text.find_first_not_of(" \n", third);
-      if (first != std::string::npos && text.compare(first, 4, "None") == 0 && first + 4 == stop)
-        text.replace(first, 4, "100 ");
+      if (end == std::string::npos || given < 2) continue;
+      size_t third = text[end] == ',' ? text.find_first_not_of(" \n", end + 1) : std::string::npos;
+      size_t stop = third == std::string::npos ? third : end_of_argument(text, third);
+      bool positional =
+          stop != std::string::npos && text.substr(third, stop - third).find('=') == std::string::npos;
+      if (!positional)
+        text.insert(end, ", 100");
+      else if (text.compare(third, 4, "None") == 0 && third + 4 == stop)
+        text.replace(third, 4, "100 ");
     }
   }
 }

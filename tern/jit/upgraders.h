@@ -12,7 +12,8 @@ constexpr int least_written = 3;    // what it writes for code without such oper
 
 // Rewrites the calls in a graph that was compiled from source of that version into what they meant then.
 void upgrade(ir::Graph& graph, int version);
-// linspace and logspace without a number of steps, which today's signatures do not allow: 100. Keeps offsets.
+// linspace and logspace without a number of steps, which today's signatures do not allow: 100. Offsets stay
+// where None was written for it.
 void upgrade_source(std::string& text, int version);
 // The version a reader must know to run this graph.
 int needed_version(const ir::Graph& graph);

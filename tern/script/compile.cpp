@@ -29,28 +29,9 @@ std::shared_ptr<Function> compile_function(std::string_view text, const CompileO
   return {unit, unit->functions()[unit->first_defined].get()};
 }
 
-namespace {
-
-// A method outside of its class: not indented, and self without its type, as PyTorch shows it.
-std::string standing_alone(std::string_view method) {
-  std::string out;
-  while (!method.empty()) {
-    size_t end = std::min(method.find('\n'), method.size() - 1);
-    std::string_view line = method.substr(0, end + 1);
-    out += line.starts_with("  ") ? line.substr(2) : line;
-    method = method.substr(end + 1);
-  }
-  size_t self = out.find("(self: "), comma = out.find_first_of(",)", self);
-  if (self != std::string::npos && comma != std::string::npos) out.erase(self + 5, comma - self - 5);
-  return out;
-}
-
-}  // namespace
-
 CodeWithConstants code_with_constants(const Function& function) {
   ConstantTable table;
-  CodeWithConstants out{print_source(function, table), {}};
-  if (function.owner()) out.code = standing_alone(out.code);
+  CodeWithConstants out{print_source(function, table, true), {}};
   for (size_t i = 0; i < table.items.size(); ++i)
     out.constants.emplace_back("c" + std::to_string(i), table.items[i]);
   return out;

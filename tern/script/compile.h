@@ -36,8 +36,8 @@ struct ConstantTable {
   std::vector<std::pair<size_t, const ir::Origin*>> statements;
   size_t add(const tern::Value& value);  // the same tensor is kept once
 };
-// A function or method with all it says about types.
-std::string print_source(const Function& function, ConstantTable& constants);
+// A function, or a method as a class has it; `alone`, as users see it: not indented and self without a type.
+std::string print_source(const Function& function, ConstantTable& constants, bool alone = false);
 std::string print_source(const ClassType& type, ConstantTable& constants);
 // A graph alone, as a function of that name.
 std::string print_source(const ir::Graph& graph, std::string_view name, ConstantTable& constants);

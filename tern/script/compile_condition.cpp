@@ -188,6 +188,8 @@ Condition Compiler::instance(const Expr& e) {
     possible = {t->element(), Type::none()};
   else if (t->is(TypeKind::union_))
     possible = t->elements().vec();
+  else if (t->is(TypeKind::number))  // of item(): which one it is shows when it runs
+    possible = {Type::integer(), Type::floating(), Type::complex()};
   else
     possible = {t};
   std::vector<const Type*> yes, no;
@@ -210,7 +212,7 @@ Condition Compiler::instance(const Expr& e) {
   }
   n.set_attribute("types", tern::Value::list(std::move(names)));
   c.value = typed(n.output(), Type::boolean());
-  if (e.items[1]->kind == ExprKind::name) {
+  if (e.items[1]->kind == ExprKind::name && !t->is(TypeKind::number)) {
     const std::string& name = e.items[1]->text;
     if (t->is(TypeKind::any)) {
       c.when_true.push_back({name, types.size() == 1 ? types[0] : make_union(types)});

@@ -136,7 +136,7 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
                  : length(over, over_expr.at);
   ir::Node& node = make("prim::Loop", {operand(trip), In(true)}, {});
   ir::Block& block = node.add_block();
-  ir::Value& counter = block.add_param(Type::integer(), "i");
+  ir::Value& counter = block.add_param(Type::integer());
   Frame f;
   f.parent = frame_;
   f.block = &block;

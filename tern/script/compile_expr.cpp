@@ -5,6 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
+#include "tern/script/inlining.h"
 
 namespace tern::script {
 // ---- nodes ----
@@ -119,19 +120,24 @@ Val* Compiler::find(const std::string& name, Frame** where) {
   return nullptr;
 }
 void Compiler::set(const std::string& name, Val v) {
-  name_value(name, v);
+  if (!v.held) name_value(name, v);
+  v.held = true;
   frame_->undefined.erase(name);
   frame_->values[name] = std::move(v);
   if (frame_->assigned_set.insert(name).second) frame_->assigned.push_back(name);
 }
-// The graph's value takes the name of the first variable that holds it.
+// The graph's value takes the name of the first variable that holds it, in the block it belongs to.
 void Compiler::name_value(const std::string& name, Val& v) {
-  if (name[0] == '$' || !v.in.is_value() || v.kind != Val::plain) return;
+  if (shown_name(name).empty() || !v.in.is_value() || v.kind != Val::plain) return;
   ir::Value& value = *v.in.value();
-  if (!value.node() || value.num_uses()) return;
-  std::string now = value.name();
-  if (now == name) return;
-  if (value.node()->num_outputs() == 1) graph_->rename(value, name);
+  if (is_named(value) || &value.block() != frame_->block) return;
+  graph_->rename(value, name);
+}
+// Empty for what is no variable of the user's: names of the compiler, and _0 that printed source has.
+std::string_view Compiler::shown_name(const std::string& name) {
+  if (name.empty() || name[0] == '$') return {};
+  if (name[0] == '_' && name.find_first_not_of("0123456789", 1) == std::string::npos) return {};
+  return name;
 }
 void Compiler::refine(const Refinement& r) {
   Val* v = find(r.name);

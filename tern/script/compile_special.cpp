@@ -90,7 +90,9 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     Val v = value(arg(1), type);
     if (name != "annotate") {
       v = materialise(v, type);
-      s.self = v.in.is_value() ? simple("prim::unchecked_cast", {v.in}, type) : typed(v.in, type);
+      bool known = !v.in.is_value() || plain(v.type) == plain(type);
+      s.self = known ? typed(v.in, type) : simple("prim::unchecked_cast", {v.in}, type);
+      s.self.held = known && v.held;
     } else {
       if (v.kind == Val::plain) v = materialise(std::move(v), type);
       std::optional<Val> fitting = try_type(v, type);
@@ -219,7 +221,7 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     Val trip = length(over, e.at);
     ir::Node& node = make("prim::Loop", {operand(trip), In(true)}, {});
     ir::Block& block = node.add_block();
-    ir::Value& counter = block.add_param(Type::integer(), "i");
+    ir::Value& counter = block.add_param(Type::integer());
     {
       ir::Node& saved = graph_->insert_point();
       graph_->insert_at_end(block);

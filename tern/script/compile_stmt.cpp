@@ -414,7 +414,7 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
       sides[k] = values[k] ? values[k]->in : uninitialized(type).in;
       graph_->insert_at(saved);
     }
-    ir::Value& out = node.add_output(type, name[0] == '$' ? std::string_view() : std::string_view(name));
+    ir::Value& out = node.add_output(type, shown_name(name));
     a.block->add_return(sides[0]);
     b.block->add_return(sides[1]);
     set(name, typed(out, type));
@@ -435,14 +435,14 @@ void Compiler::ensure_return_slot() {
 
 // ---- loops ----
 
-void Compiler::target_names(const Expr& e, std::set<std::string>& names) {
+void Compiler::target_names(const Expr& e, Names& names) {
   if (e.kind == ExprKind::name)
     names.insert(e.text);
   else if (e.kind == ExprKind::tuple || e.kind == ExprKind::list || e.kind == ExprKind::starred)
     for (const ExprPtr& i : e.items) target_names(*i, names);
 }
 
-void Compiler::assigned_names(const Body& body, std::set<std::string>& names, bool& returns) {
+void Compiler::assigned_names(const Body& body, Names& names, bool& returns) {
   for (const StmtPtr& s : body) {
     if (s->kind == StmtKind::def_) continue;
     if (s->kind == StmtKind::assign || s->kind == StmtKind::annotated || s->kind == StmtKind::augmented ||
@@ -494,7 +494,7 @@ void Compiler::unroll_from(const Stmt& s, std::vector<Sugar>& items, size_t k, c
 void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
                          std::vector<std::pair<const Expr*, Sugar>>, const Sugar* over) {
   at_ = s.at;
-  std::set<std::string> names;
+  Names names;
   Loop loop;
   assigned_names(s.body, names, loop.has_return);
   if (loop.has_return) {
@@ -509,7 +509,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   };
   std::vector<Carried> carried;
   std::vector<In> inputs{operand(trip), start ? operand(start->value) : In(true)};
-  for (const std::string& name : names) {
+  for (const std::string& name : names.order) {
     Val* v = find(name);
     if (!v) continue;
     const Type* type = plain(v->type);
@@ -520,12 +520,12 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   }
   ir::Node& node = make("prim::Loop", inputs, {});
   ir::Block& block = node.add_block();
-  ir::Value& counter = block.add_param(Type::integer(), "i");
+  ir::Value& counter = block.add_param(Type::integer());
   Frame inside;
   inside.parent = frame_;
   inside.block = &block;
   for (const Carried& c : carried) {
-    ir::Value& p = block.add_param(c.type, c.name[0] == '$' ? std::string_view() : std::string_view(c.name));
+    ir::Value& p = block.add_param(c.type, shown_name(c.name));
     inside.values[c.name] = typed(p, c.type);
   }
   ir::Node& saved = graph_->insert_point();
@@ -588,8 +588,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   frame_ = outer;
   graph_->insert_at(saved);
   for (const Carried& c : carried) {
-    ir::Value& out =
-        node.add_output(c.type, c.name[0] == '$' ? std::string_view() : std::string_view(c.name));
+    ir::Value& out = node.add_output(c.type, shown_name(c.name));
     set(c.name, typed(out, c.type));
   }
   for (const std::string& name : inside.assigned)

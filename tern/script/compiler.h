@@ -18,6 +18,7 @@ struct Val {
   const ir::Type* type = nullptr;
   std::vector<Val> items;
   std::vector<Symbol> fields = {};  // of an operator's results: values, indices
+  bool held = false;                // by a variable: another one does not name it again
 
   bool is_constant() const { return kind == plain && in.is_constant(); }
   bool is_none() const { return is_constant() && in.constant().is_none() && type->is(ir::TypeKind::none); }
@@ -126,6 +127,7 @@ class Compiler {
   void refine(const Refinement& r);
   const Type* declared_type(const std::string& name);
   void name_value(const std::string& name, Val& v);
+  static std::string_view shown_name(const std::string& name);
 
   // ---- statements ----
   void list(const List& statements);
@@ -155,8 +157,16 @@ class Compiler {
   void leave_withs(size_t down_to);
   void assert_statement(const Stmt& s);
   void raise_statement(const Stmt& s);
-  void assigned_names(const Body& body, std::set<std::string>& names, bool& returns);
-  void target_names(const Expr& e, std::set<std::string>& names);
+  // Each once, in the order of the source.
+  struct Names {
+    std::vector<std::string> order;
+    std::set<std::string> all;
+    void insert(const std::string& name) {
+      if (all.insert(name).second) order.push_back(name);
+    }
+  };
+  void assigned_names(const Body& body, Names& names, bool& returns);
+  void target_names(const Expr& e, Names& names);
   Val uninitialized(const Type* type);
   void ensure_return_slot();
 

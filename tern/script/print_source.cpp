@@ -1,6 +1,5 @@
-// Graph → TorchScript source, as PyTorch writes it into the code/ of an archive: one statement a node,
-// constants in place.
-#include <cmath>
+// Graph → TorchScript source, as PyTorch writes it into the code/ of an archive: a statement a node, with the
+// nodes inside it that only it uses, and constants in place. A line that would become long is split.
 #include <set>
 #include <unordered_map>
 
@@ -8,7 +7,9 @@
 #include "tern/dispatch/op.h"
 #include "tern/ir/names.h"
 #include "tern/script/compile.h"
+#include "tern/script/inlining.h"
 #include "tern/script/signature.h"
+#include "tern/script/source_text.h"
 
 namespace tern::script {
 namespace {
@@ -16,76 +17,38 @@ namespace {
 using ir::Type;
 using ir::TypeKind;
 
-std::string annotation(const Type* t) { return plain(t)->str(ir::TypeStyle::annotation); }
-
-bool is_identifier(std::string_view s) {
-  if (s.empty() || (s[0] >= '0' && s[0] <= '9')) return false;
-  for (char c : s)
-    if (!(isalnum(static_cast<unsigned char>(c)) || c == '_')) return false;
-  return !ir::is_python_reserved(s);
-}
-
-std::string quoted(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 32 || c == 127)
-          out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-        else
-          out += c;
-    }
-  }
-  return out + "\"";
-}
-
-std::string real(double d) {
-  if (std::isnan(d)) return "nan";
-  if (std::isinf(d)) return d > 0 ? "inf" : "-inf";
-  std::string s = fmt::format("{:.17g}", d);
-  if (s.find_first_of(".e") == std::string::npos) s += ".";
-  return s;
-}
+// Numbers that names end with; the methods of a class share them.
+using NextNumbers = std::unordered_map<std::string, uint32_t>;
 
 class Printer {
  public:
-  Printer(ConstantTable& constants, int indent) : constants_(constants), indent_(indent) {}
+  Printer(ConstantTable& constants, int indent, NextNumbers& next)
+      : constants_(constants), indent_(indent), next_(next) {}
 
+  // `self_type`: whether it says the type of self, as a class needs it.
   std::string function(const ir::Graph& graph, std::string_view name, const std::vector<Argument>& args,
-                       const Type* returns, bool is_method) {
+                       const Type* returns, bool is_method, bool self_type) {
+    graph_ = &graph;
+    inlined_ = inlined_nodes(graph);
     std::string head = std::string(static_cast<size_t>(indent_) * 2, ' ') + "def " + std::string(name) + "(";
     for (size_t i = 0; i < graph.inputs().size(); ++i) {
       ir::Value& v = *graph.inputs()[i];
       const Argument* a = i < args.size() ? &args[i] : nullptr;
-      std::string shown = i == 0 && is_method ? "self" : a ? a->name.str() : v.name();
       // The names of arguments are part of the interface: they come first and are kept where they can be.
-      name_value(v, shown);
-      if (i) head += ",\n    " + std::string(static_cast<size_t>(indent_) * 2, ' ');
-      head += names_[&v] + ": " + annotation(a ? a->type : v.type());
+      name_value(v, a ? a->name.str() : i == 0 && is_method ? "self" : v.name());
+      if (i) head += ",\n    ";
+      head += names_[&v];
+      if (i || !is_method || self_type) head += ": " + annotation(a ? a->type : v.type());
       if (a && a->default_value) head += "=" + constant(*a->default_value, a->type);
     }
     const Type* type = returns ? returns : returned(graph);
     head += ") -> " + annotation(type) + ":\n";
     ++indent_;
     size_t first = constants_.statements.size();
+    long_constants(graph.top());
     block(graph.top());
-    for (size_t i = first; i < constants_.statements.size(); ++i)
-      constants_.statements[i].first += head.size();
+    auto one_type = [&](size_t) -> const Type* { return graph.outputs().size() == 1 ? type : nullptr; };
+    prepare(graph.outputs(), one_type);
     if (graph.outputs().size() == 1) {
       line("return " + operand(graph.outputs()[0], type));
     } else if (graph.outputs().empty()) {
@@ -95,67 +58,10 @@ class Printer {
       for (const ir::Operand& o : graph.outputs()) all += (all.empty() ? "" : ", ") + operand(o);
       line("return (" + all + ")");
     }
+    for (size_t i = first; i < constants_.statements.size(); ++i)
+      constants_.statements[i].first += head.size();
     --indent_;
     return head + out_;
-  }
-
-  std::string constant(const tern::Value& v, const Type* type = nullptr) {
-    if (type && type->is(TypeKind::optional) && !v.is_none()) type = type->element();
-    switch (v.kind()) {
-      case ValueKind::none:
-        return "None";
-      case ValueKind::bool_:
-        return v.to_bool() ? "True" : "False";
-      case ValueKind::int_:
-        if (v.sym().is_symbolic())
-          fail("a symbolic size cannot be written as TorchScript source: read it from a tensor with size()");
-        return type && type->is(TypeKind::float_) ? real(v.to_double()) : std::to_string(v.to_int());
-      case ValueKind::float_:
-        return real(v.to_double());
-      case ValueKind::complex_: {
-        std::complex<double> c = v.scalar().to_complex();
-        return "complex(" + real(c.real()) + ", " + real(c.imag()) + ")";
-      }
-      case ValueKind::device:
-        return "torch.device(" + quoted(v.device().str()) + ")";
-      case ValueKind::string:
-        return quoted(v.string());
-      case ValueKind::tensor:
-        return "CONSTANTS.c" + std::to_string(constants_.add(v));
-      case ValueKind::tuple: {
-        std::string s = "(";
-        for (size_t i = 0; i < v.items().size(); ++i) {
-          const Type* t =
-              type && type->is(TypeKind::tuple) && i < type->elements().size() ? type->element(i) : nullptr;
-          s += (i ? ", " : "") + constant(v.items()[i], t);
-        }
-        return s + (v.items().size() == 1 ? ",)" : ")");
-      }
-      case ValueKind::list: {
-        const Type* element = type && type->is(TypeKind::list) ? type->element() : v.element_type();
-        std::string s = "[";
-        bool none = v.items().empty();
-        for (size_t i = 0; i < v.items().size(); ++i) {
-          none = none || v.items()[i].is_none();
-          s += (i ? ", " : "") + constant(v.items()[i], element);
-        }
-        s += "]";
-        if (!none) return s;
-        return "annotate(" + annotation(Type::list(element ? element : Type::tensor())) + ", " + s + ")";
-      }
-      case ValueKind::dict: {
-        std::string s = "{";
-        for (auto& [k, item] : v.entries())
-          s += (s.size() > 1 ? ", " : "") + constant(k) + ": " + constant(item);
-        s += "}";
-        return type ? "annotate(" + annotation(type) + ", " + s + ")" : s;
-      }
-      case ValueKind::object:
-        if (ir::EnumMember* m = ir::EnumMember::of(v)) return m->type.str() + "." + m->name;
-        if (dynamic_cast<NativeObject*>(v.box())) return "CONSTANTS.c" + std::to_string(constants_.add(v));
-        fail(ErrorKind::not_supported, "an object cannot be a constant of TorchScript source");
-    }
-    return "None";
   }
 
  private:
@@ -165,93 +71,162 @@ class Printer {
     if (types.empty()) return Type::none();
     return types.size() == 1 ? types[0] : Type::tuple(types);
   }
+  std::string constant(const tern::Value& v, const Type* type = nullptr) {
+    return constant_text(v, type, constants_);
+  }
 
-  void line(std::string_view text) {
-    out_ += std::string(static_cast<size_t>(indent_) * 2, ' ') + std::string(text) + "\n";
+  // ---- lines ----
+
+  // Inside a text the nodes it is made of are marked, so that their places are known when it is written:
+  // \1 number \2 begins one, \3 ends it.
+  std::string marked(const ir::Node& n, const std::string& text) {
+    if (!n.origin()) return text;
+    origins_.push_back(n.origin());
+    return "\1" + std::to_string(origins_.size() - 1) + "\2" + text + "\3";
+  }
+  static size_t shown_size(std::string_view text) {
+    size_t size = 0;
+    bool mark = false;
+    for (char c : text) {
+      if (c == '\1') mark = true;
+      size += !mark && c != '\3';
+      if (c == '\2') mark = false;
+    }
+    return size;
+  }
+  void line(std::string_view text, const ir::Origin* origin = nullptr) {
+    out_ += std::string(static_cast<size_t>(indent_) * 2, ' ');
+    std::vector<const ir::Origin*> open{origin};
+    if (origin) constants_.statements.emplace_back(out_.size(), origin);
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\1') {
+        size_t number = 0;
+        for (++i; text[i] != '\2'; ++i) number = number * 10 + static_cast<size_t>(text[i] - '0');
+        open.push_back(origins_[number]);
+        constants_.statements.emplace_back(out_.size(), open.back());
+      } else if (text[i] == '\3') {
+        open.pop_back();
+        if (open.back()) constants_.statements.emplace_back(out_.size(), open.back());
+      } else {
+        out_ += text[i];
+      }
+    }
+    out_ += "\n";
+  }
+  bool is_long(std::string_view text) const {
+    return shown_size(text) + static_cast<size_t>(indent_) * 2 >= 40;
   }
 
   // ---- names ----
   const std::string& name_value(const ir::Value& v, std::string_view wanted) {
-    static const std::set<std::string_view> taken = {"torch",
-                                                     "ops",
-                                                     "CONSTANTS",
-                                                     "__torch__",
-                                                     "inf",
-                                                     "nan",
-                                                     "infj",
-                                                     "nanj",
-                                                     "annotate",
-                                                     "uninitialized",
-                                                     "unchecked_cast",
-                                                     "fork",
-                                                     "rpc_async",
-                                                     "rpc_sync",
-                                                     "rpc_remote",
-                                                     "math",
-                                                     "device",
-                                                     "Tensor",
-                                                     "List",
-                                                     "Dict",
-                                                     "Optional",
-                                                     "Tuple",
-                                                     "Final",
-                                                     "Module",
-                                                     "rangelist",
-                                                     "getattr",
-                                                     "range",
-                                                     "print",
-                                                     "len",
-                                                     "tuple",
-                                                     "str",
-                                                     "int",
-                                                     "float",
-                                                     "bool",
-                                                     "complex",
-                                                     "list",
-                                                     "dict",
-                                                     "min",
-                                                     "max",
-                                                     "abs",
-                                                     "round",
-                                                     "isinstance",
-                                                     "zip",
-                                                     "enumerate",
-                                                     "sum",
-                                                     "sorted",
-                                                     "any",
-                                                     "all"};
     std::string base;
     for (char c : wanted) base += isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
     if (base.empty() || (base[0] >= '0' && base[0] <= '9')) base = "_" + base;
+    return names_[&v] = unique(base);
+  }
+  std::string unique(const std::string& base) {
+    // What the source itself needs.
+    static const std::set<std::string_view> taken = {
+        "_",        "torch",     "ops",      "CONSTANTS",  "__torch__", "inf",           "nan",
+        "infj",     "nanj",      "aten",     "attribute",  "annotate",  "uninitialized", "unchecked_cast",
+        "fork",     "rpc_async", "rpc_sync", "rpc_remote", "Tensor",    "List",          "Dict",
+        "Optional", "Tuple",     "Union",    "Final",      "Module",    "getattr",       "range",
+        "str",      "int",       "float",    "bool",       "complex",   "isinstance",    "sorted"};
     std::string name = base;
-    auto bad = [&](const std::string& n) {
-      return used_.count(n) || taken.count(n) || (ir::is_python_reserved(n) && n != "input");
-    };
-    if (bad(name)) {
-      uint32_t& next = next_[base];
-      do name = base + std::to_string(next++);
-      while (bad(name));
-    }
+    while (used_.count(name) || taken.count(name) || is_keyword(name))
+      name = base + std::to_string(next_[name]++);
     used_.insert(name);
-    return names_[&v] = name;
+    return name;
+  }
+  std::string fresh() { return unique("_"); }
+  // A second x is x_1 in a graph and x0 here.
+  std::string variable_of(const ir::Value& v) const {
+    if (!is_named(v)) return "_";
+    if (v.node() && v.node()->is("prim::GetAttr")) return v.node()->attribute("name")->string();
+    ir::Name name = v.key();
+    if (name.number && (graph_->find(ir::Name{name.base, 0}) || ir::is_python_reserved(name.base.view())))
+      name.number = 0;
+    return name.str();
   }
   const std::string& name_of(const ir::Value& v) {
     auto it = names_.find(&v);
-    return it != names_.end() ? it->second : name_value(v, v.name());
+    if (it != names_.end()) return it->second;
+    std::string wanted = variable_of(v);
+    return wanted == "_" ? names_[&v] = fresh() : name_value(v, wanted);
   }
-  std::string fresh() {
-    for (;;) {
-      std::string n = "_" + std::to_string(temporaries_++);
-      if (used_.insert(n).second) return n;
-    }
+  std::string names_of(const ir::Node& n) {
+    std::string all;
+    for (ir::Value* v : n.outputs()) all += (all.empty() ? "" : ", ") + name_of(*v);
+    return all;
   }
 
-  std::string operand(const ir::Operand& o, const Type* type = nullptr) {
-    if (o.is_value()) {
-      if (auto it = constants_of_.find(&o.value()); it != constants_of_.end())
-        return constant(*it->second, type);
-      return name_of(o.value());
+  // ---- expressions that wait for the statement they are part of ----
+
+  static constexpr size_t most_pending = 512;
+
+  static const Type* nothing(size_t) { return nullptr; }
+
+  // In the order in which they happen. A list that stands in an operand is one of its own.
+  struct Pending {
+    const void* key;         // the value or the operand
+    const ir::Value* value;  // nullptr of a list
+    std::string text;
+  };
+  size_t find_pending(const ir::Operand& o) const {
+    const void* key = o.is_value() ? static_cast<const void*>(&o.value()) : &o;
+    for (size_t i = pending_.size(); i-- > 0;)
+      if (pending_[i].key == key) return i;
+    return pending_.size();
+  }
+  size_t first_pending(Span<ir::Operand> operands) const {
+    size_t first = pending_.size();
+    for (const ir::Operand& o : operands)
+      first = std::min(first, o.is_list() ? first_pending(o.list()) : find_pending(o));
+    return first;
+  }
+  // Gives them statements, the first `count`.
+  void flush(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Pending& p = pending_[i];
+      std::string name = p.value ? name_of(*p.value) : fresh();
+      if (!p.value) list_names_[static_cast<const ir::Operand*>(p.key)] = name;
+      line(name + " = " + p.text);
     }
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(count));
+  }
+  // Before a node is written: lists among its operands become expressions, and what is too long a statement,
+  // with all that happens before it. Whether there was any.
+  bool prepare(Span<ir::Operand> operands, const tern::Function<const Type*(size_t)>& type_of) {
+    bool flushed = false;
+    size_t at = first_pending(operands);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const ir::Operand& o = operands[i];
+      bool list = o.is_list() || (o.is_constant() && o.constant().is_list());
+      if (!list) {
+        if (size_t k = find_pending(o); k < pending_.size()) at = k + 1;
+        continue;
+      }
+      if (o.is_list()) {
+        if (prepare(o.list(), nothing)) {
+          flushed = true;
+          at = 0;
+        }
+        if (size_t k = first_pending(o.list()); k < pending_.size()) at = k;
+      }
+      std::string text = list_text(o, type_of(i));
+      at = std::min(at, pending_.size());
+      pending_.insert(pending_.begin() + static_cast<ptrdiff_t>(at), {&o, nullptr, std::move(text)});
+      ++at;
+    }
+    size_t upto = 0;
+    for (const ir::Operand& o : operands)
+      if (size_t k = find_pending(o); k < pending_.size() && is_long(pending_[k].text))
+        upto = std::max(upto, k + 1);
+    flush(upto);
+    return flushed || upto > 0;
+  }
+
+  std::string list_text(const ir::Operand& o, const Type* type) {
     if (o.is_constant()) return constant(o.constant(), type);
     const Type* element = type && type->is(TypeKind::optional) ? type->element() : type;
     element = element && element->is(TypeKind::list) ? element->element() : nullptr;
@@ -262,6 +237,22 @@ class Printer {
       return "annotate(" + annotation(Type::list(element)) + ", " + s + ")";
     return s;
   }
+  std::string operand(const ir::Operand& o, const Type* type = nullptr) {
+    if (o.is_value())
+      if (auto it = constants_of_.find(&o.value()); it != constants_of_.end())
+        return constant(*it->second, type);
+    if (size_t k = find_pending(o); k < pending_.size()) {
+      std::string text = std::move(pending_[k].text);
+      pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(k));
+      return text;
+    }
+    if (o.is_value()) return name_of(o.value());
+    if (auto it = list_names_.find(&o); it != list_names_.end()) return it->second;
+    if (o.is_list()) return list_text(o, type);
+    std::string text = constant(o.constant(), type);
+    auto it = long_constants_.find(text);
+    return it == long_constants_.end() ? text : it->second;
+  }
   std::string operands(const ir::Node& n, size_t from = 0) {
     std::string s;
     for (size_t i = from; i < n.inputs().size(); ++i) s += (s.empty() ? "" : ", ") + operand(n.input(i));
@@ -269,39 +260,66 @@ class Printer {
   }
 
   // ---- nodes ----
+
+  // Long strings and names of functions are said once, before all.
+  void long_constants(const ir::Block& b) {
+    auto note = [&](const std::string& text) {
+      if (!is_long(text) || long_constants_.count(text)) return;
+      std::string name = fresh();
+      line(name + " = " + text);
+      long_constants_.emplace(text, name);
+    };
+    auto walk = [&](auto& self, Span<ir::Operand> operands) -> void {
+      for (const ir::Operand& o : operands) {
+        if (o.is_list()) self(self, o.list());
+        if (o.is_constant() && o.constant().is_string()) note(quoted(o.constant().string()));
+      }
+    };
+    for (const ir::Node& n : b) {
+      if (n.is("prim::CallFunction")) note(n.attribute("name")->string());
+      walk(walk, n.inputs());
+      for (const ir::Block* inside : n.blocks()) long_constants(*inside);
+    }
+    walk(walk, b.returns());
+  }
+
   void block(const ir::Block& b) {
     for (const ir::Node& n : b) node(n);
   }
-  void body(const ir::Block& b, const std::string& tail) {
-    ++indent_;
-    size_t before = out_.size();
-    block(b);
-    if (!tail.empty()) line(tail);
-    if (out_.size() == before) line("pass");
-    --indent_;
-  }
 
   void give(const ir::Node& n, const std::string& expression) {
-    bool used = false;
-    for (ir::Value* v : n.outputs()) used = used || v->has_uses();
-    if (n.num_outputs() == 0 || !used)
-      return line(n.num_outputs() ? fresh() + " = " + expression : expression);
-    std::string left;
-    for (ir::Value* v : n.outputs()) left += (left.empty() ? "" : ", ") + name_of(*v);
-    line(left + " = " + expression);
+    if (n.num_outputs() == 0) return line(expression, n.origin());
+    if (inlined_.count(&n)) {
+      if (pending_.size() == most_pending) flush(most_pending);
+      pending_.push_back({&n.output(), &n.output(), marked(n, expression)});
+      return;
+    }
+    line(names_of(n) + " = " + expression, n.origin());
   }
 
   // A task is a function of its own, without arguments.
   void fork_node(const ir::Node& n) {
-    std::string name = forks_ ? "__forked_function" + std::to_string(forks_ - 1) : "__forked_function";
-    ++forks_;
-    line("def " + name + "():");
+    std::string name = unique("__forked_function");
+    line("def " + name + "():", n.origin());
     ++indent_;
     block(*n.blocks()[0]);
     const Type* t = n.output().type();
-    line("return " + operand(n.blocks()[0]->returns()[0], t->is(TypeKind::future) ? t->element() : nullptr));
+    auto type = [&](size_t) -> const Type* { return t->is(TypeKind::future) ? t->element() : nullptr; };
+    prepare(n.blocks()[0]->returns(), type);
+    line("return " + operand(n.blocks()[0]->returns()[0], type(0)));
     --indent_;
     give(n, "fork(" + name + ")");
+  }
+
+  void prepare_inputs(const ir::Node& n) {
+    Span<ir::Operand> inputs = n.inputs();
+    if (n.is("prim::Loop")) inputs = inputs.first(2);
+    if (!n.op()) {
+      prepare(inputs, nothing);
+      return;
+    }
+    const Schema& s = n.op()->schema();
+    prepare(inputs.first(written_of(n).leading), [&](size_t i) { return Type::of(s.args[i].type); });
   }
 
   void node(const ir::Node& n) {
@@ -312,7 +330,7 @@ class Printer {
       constants_of_[&n.output()] = v ? v : &none;
       return;
     }
-    constants_.statements.emplace_back(out_.size() + static_cast<size_t>(indent_) * 2, n.origin());
+    prepare_inputs(n);
     if (kind == "prim::If") return if_node(n);
     if (kind == "prim::Loop") return loop_node(n);
     if (kind == "prim::fork") return fork_node(n);
@@ -320,17 +338,19 @@ class Printer {
       const Type* t = n.output().type();
       bool list = kind == "prim::ListConstruct";
       std::string s = list ? "[" : "{";
-      bool none = n.inputs().empty();
+      // What the reader would find out by itself needs no type.
+      bool unclear = n.inputs().empty();
       for (size_t i = 0; i < n.inputs().size(); ++i) {
-        const Type* element = list && t->is(TypeKind::list) ? t->element() : nullptr;
-        none = none || (n.input(i).is_constant() && n.input(i).is_none());
+        const Type* element = t->is(TypeKind::list)   ? t->element()
+                              : t->is(TypeKind::dict) ? t->element(i % 2)
+                                                      : nullptr;
+        unclear = unclear || !element || plain(n.input(i).type()) != plain(element) ||
+                  element->is(TypeKind::optional) || element->is(TypeKind::union_);
         s += operand(n.input(i), element);
         if (i + 1 < n.inputs().size()) s += !list && i % 2 == 0 ? ": " : ", ";
       }
       s += list ? "]" : "}";
-      bool optional = t->is(TypeKind::list) &&
-                      (t->element()->is(TypeKind::optional) || t->element()->is(TypeKind::union_));
-      if (none || optional || !list) s = "annotate(" + annotation(t) + ", " + s + ")";
+      if (unclear) s = "annotate(" + annotation(t) + ", " + s + ")";
       return give(n, s);
     }
     if (kind == "prim::TupleConstruct") {
@@ -345,12 +365,15 @@ class Printer {
     }
     if (kind == "prim::TupleUnpack" || kind == "prim::ListUnpack") {
       if (n.num_outputs() == 0) return;
-      std::string left;
+      std::string all = operand(n.input(0)), left;
       for (ir::Value* v : n.outputs()) left += name_of(*v) + ", ";
-      return line(left + "= " + operand(n.input(0)));
+      return line(left + "= " + all, n.origin());
     }
-    if (kind == "prim::TupleIndex" || kind == "aten::__getitem__")
-      return give(n, "(" + operand(n.input(0)) + ")[" + operand(n.input(1)) + "]");
+    if (kind == "prim::TupleIndex" || kind == "aten::__getitem__") {
+      std::string all = operand(n.input(0));
+      if (kind == "prim::TupleIndex" || !is_identifier(all)) all = "(" + all + ")";
+      return give(n, all + "[" + operand(n.input(1)) + "]");
+    }
     if (kind == "prim::EnumName" || kind == "prim::EnumValue")
       return give(n, "(" + operand(n.input(0)) + (kind == "prim::EnumName" ? ").name" : ").value"));
     if (kind == "prim::GetAttr" || kind == "prim::SetAttr") {
@@ -358,20 +381,23 @@ class Printer {
       const std::string& a = n.attribute("name")->string();
       if (kind == "prim::SetAttr") {
         if (!is_identifier(a)) failf("the attribute '{}' cannot be set in TorchScript source", a);
-        return line(object + "." + a + " = " + operand(n.input(1)));
+        return line(object + "." + a + " = " + operand(n.input(1)), n.origin());
       }
       if (is_identifier(a)) return give(n, object + "." + a);
       return give(n, "getattr(" + object + ", " + quoted(a) + ")");
     }
     if (kind == "prim::CallMethod") {
       std::string args;
+      std::string object = operand(n.input(0));
       for (size_t i = 1; i < n.inputs().size(); ++i) args += operand(n.input(i)) + ", ";
-      return give(n, "(" + operand(n.input(0)) + ")." + n.attribute("name")->string() + "(" + args + ")");
+      return give(n, "(" + object + ")." + n.attribute("name")->string() + "(" + args + ")");
     }
     if (kind == "prim::CallFunction") {
       std::string args;
       for (const ir::Operand& o : n.inputs()) args += operand(o) + ", ";
-      return give(n, n.attribute("name")->string() + "(" + args + ")");
+      std::string callee = n.attribute("name")->string();
+      if (auto it = long_constants_.find(callee); it != long_constants_.end()) callee = it->second;
+      return give(n, callee + "(" + args + ")");
     }
     if (kind == "prim::PythonOp")
       failf(ErrorKind::not_supported,
@@ -393,15 +419,15 @@ class Printer {
       return give(n, "isinstance(" + operand(n.input(0)) + ", " +
                          (n.attribute("types")->items().size() == 1 ? types : "(" + types + ")") + ")");
     }
-    if (kind == "prim::Print") return line("print(" + operands(n) + ")");
+    if (kind == "prim::Print") return line("print(" + operands(n) + ")", n.origin());
     if (kind == "prim::RaiseException") {
       bool plain_kind = n.inputs().size() < 2 || n.input(1).is_none();
-      return line("ops.prim.RaiseException(" + operand(n.input(0)) +
-                  (plain_kind ? "" : ", " + operand(n.input(1))) + ")");
+      std::string text = operand(n.input(0));
+      return line("ops.prim.RaiseException(" + text + (plain_kind ? "" : ", " + operand(n.input(1))) + ")",
+                  n.origin());
     }
     if (kind == "prim::tolist")
-      return give(n,
-                  "annotate(" + annotation(n.output().type()) + ", (" + operand(n.input(0)) + ").tolist())");
+      return give(n, "annotate(" + annotation(n.output().type()) + ", " + operand(n.input(0)) + ".tolist())");
     static const std::pair<std::string_view, std::string_view> casts[] = {{"aten::Int", "int"},
                                                                           {"aten::Float", "float"},
                                                                           {"aten::Bool", "bool"},
@@ -427,29 +453,27 @@ class Printer {
     if (space == "aten" &&
         (name == "sym_size" || name == "sym_numel" || name == "sym_stride" || name == "sym_storage_offset"))
       name = name.substr(4);
-    std::string head = space == "aten" && is_callable(name) ? "torch." + name : "ops." + space + "." + name;
+    std::string head = space == "aten" && !is_keyword(name) ? "torch." + name : "ops." + space + "." + name;
+    if (kind == "aten::sorted") head = "sorted";
     std::string args;
     auto add = [&](const std::string& text) { args += (args.empty() ? "" : ", ") + text; };
-    if (n.op()) {
-      const Schema& s = n.op()->schema();
-      // Trailing arguments that are the defaults are left out.
-      size_t last = s.args.size();
-      while (last > 0) {
-        const SchemaArg& a = s.args[last - 1];
-        const ir::Operand& o = n.input(last - 1);
-        bool is_default =
-            o.is_constant() && ((a.default_value && same(o.constant(), *a.default_value)) ||
-                                (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
-        if (!is_default) break;
-        --last;
+    if (n.op() && is_move(n)) {
+      add(operand(n.input(0)));
+      add(operand(n.input(3)));
+      bool copies = !same(n.input(6).constant(), tern::Value(false));
+      if (copies || !same(n.input(5).constant(), tern::Value(false))) {
+        add("None");
+        add(operand(n.input(5)));
+        if (copies) add(operand(n.input(6)));
       }
-      for (size_t i = 0; i < last; ++i) {
-        const SchemaArg& a = s.args[i];
-        const ir::Operand& o = n.input(i);
-        if (a.keyword_only && o.is_constant() && a.default_value && same(o.constant(), *a.default_value))
-          continue;
-        std::string text = operand(o, Type::of(a.type));
-        add(a.keyword_only ? a.name.str() + "=" + text : text);
+    } else if (n.op()) {
+      const Schema& s = n.op()->schema();
+      Written written = written_of(n);
+      for (size_t i = 0; i < s.args.size(); ++i) {
+        if (i == written.leading) i = s.args.size() - written.outs;
+        if (i == s.args.size()) break;
+        std::string text = operand(n.input(i), Type::of(s.args[i].type));
+        add(s.args[i].keyword_only ? s.args[i].name.str() + "=" + text : text);
       }
     } else {
       const tern::Value* keywords = n.attribute("keywords");
@@ -468,122 +492,199 @@ class Printer {
         }
         return head + "(" + args + ")";
       }
-      for (size_t i = 0; i < n.inputs().size(); ++i)
+      size_t last = n.inputs().size();
+      while (last > 0 && !named && is_builtin_default(n, last - 1)) --last;
+      for (size_t i = 0; i < last; ++i)
         add(i < positional ? operand(n.input(i))
                            : keywords->items()[i - positional].string() + "=" + operand(n.input(i)));
     }
     return head + "(" + args + ")";
   }
-  static bool is_callable(const std::string& name) {
-    static const std::set<std::string_view> words = {
-        "and",    "or",   "not", "is",   "in",   "if",    "else",   "for",    "while",  "def",   "class",
-        "return", "pass", "del", "from", "with", "raise", "lambda", "global", "import", "assert"};
-    return !words.count(name);
+  static bool is_builtin_default(const ir::Node& n, size_t i) {
+    if (!n.input(i).is_constant() || n.input(i).constant().is_list()) return false;
+    bool found = false;
+    for (const Signature& s : signatures(n.kind())) {
+      if (s.op || s.args.size() != n.inputs().size()) continue;
+      if (!s.args[i].default_value || !same(n.input(i).constant(), *s.args[i].default_value)) return false;
+      found = true;
+    }
+    return found;
+  }
+  // x.to(device): PyTorch has an operator for it.
+  static bool is_move(const ir::Node& n) {
+    if (n.qualified() != "aten::to.dtype_layout") return false;
+    for (size_t i : {1, 2, 4, 7})
+      if (!n.input(i).is_none()) return false;
+    return !n.input(3).is_none() && n.input(5).is_constant() && n.input(6).is_constant();
+  }
+  // Arguments that are the defaults are left out at the end; where results go comes after them.
+  struct Written {
+    size_t leading, outs;
+  };
+  static Written written_of(const ir::Node& n) {
+    const Schema& s = n.op()->schema();
+    size_t outs = 0, last = s.args.size();
+    while (last > 0 && s.args[last - 1].keyword_only && !s.args[last - 1].default_value &&
+           s.args[last - 1].type.base == BaseType::tensor && !s.args[last - 1].type.accepts_none()) {
+      --last;
+      ++outs;
+    }
+    while (last > 0) {
+      const SchemaArg& a = s.args[last - 1];
+      const ir::Operand& o = n.input(last - 1);
+      bool is_default = o.is_constant() && !o.constant().is_list() &&
+                        ((a.default_value && same(o.constant(), *a.default_value)) ||
+                         (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
+      if (!is_default) break;
+      --last;
+    }
+    return {last, outs};
   }
   static bool same(const tern::Value& a, const tern::Value& b) { return a.kind() == b.kind() && a.equals(b); }
 
   void if_node(const ir::Node& n) {
-    line("if " + operand(n.input(0)) + ":");
-    std::string left;
-    for (ir::Value* v : n.outputs()) left += (left.empty() ? "" : ", ") + name_of(*v);
-    for (int k = 0; k < 2; ++k) {
-      const ir::Block& b = *n.blocks()[static_cast<size_t>(k)];
+    std::string condition = operand(n.input(0));
+    std::string left = names_of(n);
+    line("if " + condition + ":", n.origin());
+    for (size_t k = 0; k < 2; ++k) {
+      const ir::Block& b = *n.blocks()[k];
       if (k == 1) line("else:");
       // Names of the values are known only after the body is printed.
       ++indent_;
       size_t before = out_.size();
       block(b);
-      std::string right;
-      for (size_t i = 0; i < n.num_outputs(); ++i)
-        right += (right.empty() ? "" : ", ") + widened(b.returns()[i], n.output(i).type());
-      if (!left.empty()) line(left + " = " + right);
+      prepare(b.returns(), [&](size_t i) { return n.output(i).type(); });
+      std::string right, type;
+      for (size_t i = 0; i < n.num_outputs(); ++i) {
+        bool clear = k == 1 || joins_to(n, i);
+        // One name can be declared, several cannot.
+        if (!clear && n.num_outputs() == 1) type = " : " + annotation(n.output().type());
+        right += (right.empty() ? "" : ", ") + (clear || n.num_outputs() == 1
+                                                    ? operand(b.returns()[i], n.output(i).type())
+                                                    : widened(b.returns()[i], n.output(i).type()));
+      }
+      if (k == 0 && n.num_outputs() == 1 && type.empty() && is_declared(b.returns()[0], n.output().type()))
+        type = " : " + annotation(n.output().type());
+      if (!left.empty()) line(left + type + " = " + right);
       if (out_.size() == before) line("pass");
       --indent_;
     }
   }
+  static bool needs_word(const ir::Operand& o, const Type* type) {
+    if (plain(o.type()) == plain(type) || o.type()->is(TypeKind::any) || type->is(TypeKind::any))
+      return false;
+    return !(o.is_constant() && o.constant().is_list());
+  }
+  // A variable that may be None is declared whatever it starts with.
+  static bool is_declared(const ir::Operand& o, const Type* type) {
+    return type->is(TypeKind::optional) || needs_word(o, type);
+  }
+  // Whether a reader of the two branches finds the type of the result.
+  static bool joins_to(const ir::Node& n, size_t i) {
+    const Type* wanted = plain(n.output(i).type());
+    const ir::Operand &x = n.blocks()[0]->returns()[i], &y = n.blocks()[1]->returns()[i];
+    if (!needs_word(x, wanted) && !needs_word(y, wanted)) return true;
+    const Type *a = plain(x.type()), *b = plain(y.type());
+    if (!wanted->is(TypeKind::optional)) return false;
+    auto element = [](const Type* t) { return t->is(TypeKind::optional) ? t->element() : t; };
+    const Type* inner = wanted->element();
+    auto fits = [&](const Type* t) { return t->is(TypeKind::none) || element(t) == inner; };
+    return fits(a) && fits(b) &&
+           (a == wanted || b == wanted || a->is(TypeKind::none) != b->is(TypeKind::none));
+  }
   // The operand with its type said where the reader could not find it out.
   std::string widened(const ir::Operand& o, const Type* type) {
     std::string s = operand(o, type);
-    if (plain(o.type()) == plain(type) || o.type()->is(TypeKind::any) || type->is(TypeKind::any)) return s;
-    if (o.is_constant() && o.constant().is_list()) return s;
-    return "annotate(" + annotation(type) + ", " + s + ")";
+    return needs_word(o, type) ? "annotate(" + annotation(type) + ", " + s + ")" : s;
   }
 
   void loop_node(const ir::Node& n) {
     const ir::Block& b = *n.blocks()[0];
     const ir::Operand &trip = n.input(0), &start = n.input(1), &next = b.returns()[0];
-    auto constant_true = [](const ir::Operand& o) {
-      return o.is_constant() && o.constant().is_bool() && o.constant().to_bool();
-    };
-    bool is_for = constant_true(start) && constant_true(next);
-    bool endless = trip.is_constant() && trip.constant().is_int() && trip.constant().to_int() == INT64_MAX;
-    bool counts = b.param(0).has_uses();
+    LoopForm form = form_of(n);
+    for (size_t i = 0; i < n.num_outputs(); ++i) names_[&b.param(i + 1)] = name_of(n.output(i));
+    std::string limit = form == LoopForm::conditional ? "" : operand(trip);
     for (size_t i = 0; i < n.num_outputs(); ++i) {
-      std::string init = widened(n.input(i + 2), n.output(i).type());
-      const std::string& name = name_value(n.output(i), n.output(i).name());
-      names_[&b.param(i + 1)] = name;
-      line(name + " = " + init);
+      const Type* type = n.output(i).type();
+      std::string declared = is_declared(n.input(i + 2), type) ? ": " + annotation(type) : "";
+      line(names_[&n.output(i)] + declared + " = " + operand(n.input(i + 2), type), n.origin());
     }
     std::string left, right;
     auto carry = [&] {
       for (size_t i = 0; i < n.num_outputs(); ++i) {
         const ir::Operand& o = b.returns()[i + 1];
+        std::string value = operand(o, n.output(i).type());
         if (o.is_value() && &o.value() == &b.param(i + 1)) continue;
         left += (left.empty() ? "" : ", ") + name_of(n.output(i));
-        right += (right.empty() ? "" : ", ") + widened(o, n.output(i).type());
+        right += (right.empty() ? "" : ", ") + value;
       }
     };
+    auto type_of = [&](size_t i) -> const Type* { return i ? n.output(i - 1).type() : Type::boolean(); };
     auto finish = [&](size_t before) {
       if (!left.empty()) line(left + " = " + right);
       if (out_.size() == before) line("pass");
       --indent_;
     };
-    if (is_for) {
-      const std::string& counter = name_value(b.param(0), b.param(0).name());
-      line("for " + counter + " in range(" + operand(trip) + "):");
+    if (form == LoopForm::counted) {
+      line("for " + name_of(b.param(0)) + " in range(" + limit + "):", n.origin());
       ++indent_;
       size_t before = out_.size();
       block(b);
+      prepare(b.returns(), type_of);
       carry();
       return finish(before);
     }
-    std::string going = fresh();
-    if (endless && !counts) {
-      line(going + " = " + operand(start));
-      line("while " + going + ":");
+    if (form == LoopForm::conditional) {
+      std::string first = operand(start), going = fresh();
+      line(going + " = " + first, n.origin());
+      line("while " + going + ":", n.origin());
       ++indent_;
       size_t before = out_.size();
       block(b);
+      prepare(b.returns(), type_of);
       left = going;
       right = operand(next);
       carry();
       return finish(before);
     }
-    std::string counter = name_value(b.param(0), b.param(0).name()), limit = operand(trip);
-    line(counter + " = 0");
-    line(going + " = " +
-         (constant_true(start) ? "torch.gt(" + limit + ", 0)"
-                               : "torch.__and__(torch.gt(" + limit + ", 0), " + operand(start) + ")"));
-    line("while " + going + ":");
+    std::string counter = names_[&b.param(0)] = fresh();
+    bool always = start.is_constant() && start.constant().is_bool() && start.constant().to_bool();
+    line(counter + " = 0", n.origin());
+    std::string going = fresh(), first = "torch.gt(" + limit + ", 0)";
+    line(going + " = " + (always ? first : "torch.__and__(" + first + ", " + operand(start) + ")"),
+         n.origin());
+    line("while " + going + ":", n.origin());
     ++indent_;
-    size_t before = out_.size();
     block(b);
     std::string more = fresh();
     line(more + " = torch.add(" + counter + ", 1)");
-    left = going + ", " + counter;
-    right = "torch.__and__(torch.lt(" + more + ", " + limit + "), " + operand(next) + "), " + more;
+    std::string again = "torch.__and__(torch.lt(" + more + ", " + limit + "), " + operand(next) + ")";
+    if (is_long(again)) {
+      std::string name = fresh();
+      line(name + " = " + again);
+      again = name;
+    }
+    left = going;
+    right = again;
     carry();
-    finish(before);
+    left += ", " + counter;
+    right += ", " + more;
+    finish(0);
   }
 
   ConstantTable& constants_;
   int indent_;
+  NextNumbers& next_;
+  const ir::Graph* graph_ = nullptr;
+  std::unordered_set<const ir::Node*> inlined_;
   std::string out_;
+  std::vector<Pending> pending_;
+  std::vector<const ir::Origin*> origins_;
+  std::unordered_map<const ir::Operand*, std::string> list_names_;
+  std::unordered_map<std::string, std::string> long_constants_;
   std::unordered_map<const ir::Value*, std::string> names_;
   std::unordered_map<const ir::Value*, const tern::Value*> constants_of_;
   std::set<std::string> used_;
-  std::unordered_map<std::string, uint32_t> next_;
-  size_t temporaries_ = 0, forks_ = 0;
 };
 
 }  // namespace
@@ -595,26 +696,36 @@ size_t ConstantTable::add(const tern::Value& value) {
   return items.size() - 1;
 }
 
-std::string print_source(const Function& f, ConstantTable& constants) {
-  return Printer(constants, f.owner() ? 1 : 0)
-      .function(f.graph(), f.name(), f.args(), f.returns(), f.owner() != nullptr);
+namespace {
+
+std::string print(const Function& f, ConstantTable& constants, bool alone, NextNumbers& next) {
+  return Printer(constants, f.owner() && !alone ? 1 : 0, next)
+      .function(f.graph(), f.name(), f.args(), f.returns(), f.owner() && !f.is_static, !alone);
+}
+
+}  // namespace
+
+std::string print_source(const Function& f, ConstantTable& constants, bool alone) {
+  NextNumbers next;
+  return print(f, constants, alone, next);
 }
 
 std::string print_source(const ir::Graph& graph, std::string_view name, ConstantTable& constants) {
-  return Printer(constants, 0).function(graph, name, {}, nullptr, false);
+  NextNumbers next;
+  return Printer(constants, 0, next).function(graph, name, {}, nullptr, false, true);
 }
 
 std::string print_source(const ClassType& type, ConstantTable& constants) {
+  NextNumbers next;
   std::string s = "class " + std::string(type.short_name());
   if (type.kind == ClassKind::module) s += "(Module)";
   if (type.kind == ClassKind::named_tuple) s += "(NamedTuple)";
   if (type.kind == ClassKind::interface) s += "(Interface)";
   if (type.kind == ClassKind::enumeration) {
     s += "(Enum):\n";
-    for (const Attribute& a : type.attributes) {
-      Printer p(constants, 1);
-      s += "  " + a.name.str() + " = " + p.constant(ir::EnumMember::of(a.value)->value, nullptr) + "\n";
-    }
+    for (const Attribute& a : type.attributes)
+      s += "  " + a.name.str() + " = " +
+           constant_text(ir::EnumMember::of(a.value)->value, nullptr, constants) + "\n";
     return s;
   }
   s += ":\n";
@@ -630,11 +741,10 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
   for (const Attribute& a : type.attributes) {
     bool fine = is_identifier(a.name.view());
     if (a.role == Role::constant) {
-      Printer p(constants, 1);
       if (!fine) continue;
       s += "  " + a.name.str() + " : " +
            (type.kind == ClassKind::named_tuple ? annotation(a.type) : "Final[" + annotation(a.type) + "]") +
-           " = " + p.constant(a.value, a.type) + "\n";
+           " = " + constant_text(a.value, a.type, constants) + "\n";
     } else if (fine) {
       s += "  " + a.name.str() + " : " + annotation(a.type) + "\n";
     } else {
@@ -643,7 +753,7 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
   }
   for (const auto& m : type.methods) {
     size_t first = constants.statements.size();
-    std::string text = print_source(*m, constants);
+    std::string text = print(*m, constants, false, next);
     for (size_t i = first; i < constants.statements.size(); ++i) constants.statements[i].first += s.size();
     s += text;
   }

@@ -21,7 +21,7 @@ namespace {
 
 using V = tern::Value;
 
-constexpr const char* sources[] = {"layers", "loops", "recurrent", "resnet"};
+constexpr const char* sources[] = {"layers", "loops", "recurrent", "resnet", "transformers"};
 
 std::string read(const std::string& name) {
   std::ifstream file(testing::source_dir() + "/tests/jit/sources/" + name + ".py");
@@ -48,7 +48,7 @@ TEST(ModuleFromSource, is_what_pytorch_makes) {
 import sys, os, re, torch, warnings
 warnings.simplefilter("ignore")
 made, folder = sys.argv[1], sys.argv[2]
-for name in ("layers", "loops", "recurrent", "resnet"):
+for name in ("layers", "loops", "recurrent", "resnet", "transformers"):
     path = f"{folder}/{name}.py"
     text = open(path).read()
     scope = {"__name__": name}
@@ -68,8 +68,8 @@ for name in ("layers", "loops", "recurrent", "resnet"):
         if mode and name == "layers": continue  # dropout draws
         net.train(mode); ours.train(mode)
         x, y = net(*inputs), ours(*inputs)
-        for p, q in zip(x if isinstance(x, tuple) else (x,), y if isinstance(y, tuple) else (y,)):
-            assert torch.allclose(p, q, atol=1e-5), (name, mode, (p - q).abs().max())
+        for i, (p, q) in enumerate(zip(x if isinstance(x, tuple) else (x,), y if isinstance(y, tuple) else (y,))):
+            assert torch.allclose(p, q, atol=1e-5), (name, mode, i, (p - q).abs().max())
     if name == "loops": assert ours.width() == net.width()
 print("equal")
 )",
@@ -104,7 +104,8 @@ void expect_in(const std::string& text, std::initializer_list<const char*> parts
 }
 
 TEST(ModuleFromSource, errors_point_at_the_line) {
-  expect_in(message("    self.a = nn.Transformer(4)\n"), {"nn.Transformer", "Linear", "4", "^"});
+  expect_in(message("    self.a = nn.AdaptiveLogSoftmaxWithLoss(4)\n"),
+            {"nn.AdaptiveLogSoftmaxWithLoss", "Linear", "TransformerEncoder", "4", "^"});
   expect_in(message("    self.a = nn.Linear(4)\n"), {"missing the argument 'out_features'", "^"});
   expect_in(message("    self.a = nn.Linear(4, 3, depth=2)\n"), {"no argument 'depth'", "^"});
   expect_in(message("    self.a = nn.Linear('x', 3)\n"), {"in_features must be an int", "^"});

@@ -95,12 +95,12 @@ TEST(Tracer, trace_with_nested_tensor_list_output) {
   EXPECT_THAT([&] { jit::trace(f, {}); }, ThrowsMessage<Error>(HasSubstr(only_tensors)));
 }
 
-// Rows of different lengths: what a nested tensor is for. Here they are padded to the longest, inside a
-// script, so that the trace follows the lengths of its inputs.
+// Rows of different lengths, made by a script inside the trace, so that it follows the lengths of its inputs.
+// What the seed has as a nested tensor, which is no layout here, is padded to the longest.
 TEST(Tracer, trace_with_nested_strided_tensor_output) {
   auto nt_construct = script::compile_function(R"(
 def nt_construct(values, kv_lengths):
-  kv_lengths_list = [int(kv_lengths[i]) for i in range(kv_lengths.size(0))]
+  kv_lengths_list: List[int] = kv_lengths.tolist()
   longest = 0
   for n in kv_lengths_list:
     longest = max(longest, n)

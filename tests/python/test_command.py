@@ -107,3 +107,41 @@ def test_ops_lists_every_operator_with_what_it_can_do():
     assert one.returncode == 0 and "aten::sort.stable(" in one.stdout and "aten::sort.values(" in one.stdout and "formula for self" in one.stdout
     assert "hypot" in tern("ops", "hypott").stderr and tern("ops", "hypott").returncode == 4
     assert tern("ops", "--markdown").stdout.startswith("# Operators\n")
+
+
+def test_code_and_graph_of_a_frozen_module(model):
+    whole = tern("graph", model / "net.pt")
+    assert whole.returncode == 0 and "prim::CallMethod" in whole.stdout and "prim::GetAttr" in whole.stdout
+    frozen = tern("graph", model / "net.pt", "--frozen")
+    assert frozen.returncode == 0, frozen.stderr
+    assert "prim::CallMethod" not in frozen.stdout and "prim::GetAttr" not in frozen.stdout
+    assert frozen.stdout.count("aten::linear(") == 2
+    code = tern("code", model / "net.pt", "--frozen", "--constants")
+    assert code.returncode == 0, code.stderr
+    assert "torch.linear(input, CONSTANTS.c" in code.stdout
+    names = [line for line in code.stdout.splitlines() if line.startswith("CONSTANTS.")]
+    assert len(names) == 6 and sum("float32[16, 8]" in n for n in names) == 1 and sum("float32[3]" in n for n in names) == 1
+    assert "CONSTANTS.c0 " not in tern("code", model / "net.pt", "--frozen").stdout
+
+
+def test_code_is_what_pytorch_prints(model):
+    net = torch.jit.load(str(model / "net.pt"))
+    assert tern("code", model / "net.pt").stdout.strip() == net.code.strip()
+    assert tern("code", model / "net.pt", "--module", "0").stdout.strip() == getattr(net, "0").code.strip()
+    assert tern("code", model / "net.pt", "nothing").returncode != 0
+
+
+def test_graph_optimized_and_with_shapes(model):
+    optimized = tern("graph", model / "net.pt", "--optimized")
+    assert optimized.returncode == 0, optimized.stderr
+    assert "prim::CallMethod" not in optimized.stdout and "aten::layer_norm(" in optimized.stdout
+    shaped = tern("graph", model / "net.pt", "--shapes", "input:4x8")
+    assert shaped.returncode == 0, shaped.stderr
+    linear = [line for line in shaped.stdout.splitlines() if "aten::linear(" in line]
+    assert "Float(4, 16," in linear[0] and "Float(4, 3," in linear[1]
+
+
+@pytest.mark.parametrize("flags", [["code", "--frozen"], ["code", "--constants"], ["code", "--module", "0"], ["graph", "--frozen"], ["graph", "--optimized"], ["graph", "--shapes", "x:4x8"]])
+def test_flags_for_modules_are_refused_for_programs(model, flags):
+    done = tern(flags[0], model / "net.pt2", *flags[1:])
+    assert done.returncode == 1 and "are for .pt files" in done.stderr

@@ -1,0 +1,310 @@
+#include "tern/jit/nn_library.h"
+
+namespace tern::jit {
+namespace {
+
+constexpr std::pair<std::string_view, std::string_view> modules[] = {
+    {"MultiheadAttention", "activation"},          {"TransformerEncoderLayer", "transformer"},
+    {"TransformerEncoder", "transformer"},         {"TransformerDecoderLayer", "transformer"},
+    {"TransformerDecoder", "transformer"},         {"Transformer", "transformer"},
+    {"NonDynamicallyQuantizableLinear", "linear"},
+};
+
+// Parameters are made in PyTorch's order, so that the same seed gives the same numbers.
+constexpr const char* text = R"PY(
+class NonDynamicallyQuantizableLinear(nn.Module):
+  def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+    super().__init__()
+    self.in_features = in_features
+    self.out_features = out_features
+    made = nn.Linear(in_features, out_features, bias, device, dtype)
+    self.weight = made.weight
+    self.bias = made.bias
+  def forward(self, input):
+    return F.linear(input, self.weight, self.bias)
+
+class MultiheadAttention(nn.Module):
+  def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
+    super().__init__()
+    if embed_dim <= 0 or num_heads <= 0:
+      raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+    self.embed_dim = embed_dim
+    self.kdim = kdim if kdim is not None else embed_dim
+    self.vdim = vdim if vdim is not None else embed_dim
+    self.num_heads = num_heads
+    self.dropout = float(dropout)
+    self.batch_first = batch_first
+    self.head_dim = embed_dim // num_heads
+    self.add_zero_attn = add_zero_attn
+    assert self.head_dim * num_heads == embed_dim, "embed_dim must be divisible by num_heads"
+    same = self.kdim == embed_dim and self.vdim == embed_dim
+    if same:
+      self.in_proj_weight = nn.Parameter(torch.empty([3 * embed_dim, embed_dim], device=device, dtype=dtype))
+      self.q_proj_weight = None
+      self.k_proj_weight = None
+      self.v_proj_weight = None
+    else:
+      self.q_proj_weight = nn.Parameter(torch.empty([embed_dim, embed_dim], device=device, dtype=dtype))
+      self.k_proj_weight = nn.Parameter(torch.empty([embed_dim, self.kdim], device=device, dtype=dtype))
+      self.v_proj_weight = nn.Parameter(torch.empty([embed_dim, self.vdim], device=device, dtype=dtype))
+      self.in_proj_weight = None
+    if bias:
+      self.in_proj_bias = nn.Parameter(torch.empty([3 * embed_dim], device=device, dtype=dtype))
+    else:
+      self.in_proj_bias = None
+    self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
+    if add_bias_kv:
+      self.bias_k = nn.Parameter(torch.empty([1, 1, embed_dim], device=device, dtype=dtype))
+      self.bias_v = nn.Parameter(torch.empty([1, 1, embed_dim], device=device, dtype=dtype))
+    else:
+      self.bias_k = None
+      self.bias_v = None
+    if same:
+      nn.init.xavier_uniform_(self.in_proj_weight)
+    else:
+      nn.init.xavier_uniform_(self.q_proj_weight)
+      nn.init.xavier_uniform_(self.k_proj_weight)
+      nn.init.xavier_uniform_(self.v_proj_weight)
+    if bias:
+      nn.init.constant_(self.in_proj_bias, 0.0)
+      nn.init.constant_(self.out_proj.bias, 0.0)
+    if add_bias_kv:
+      nn.init.xavier_normal_(self.bias_k)
+      nn.init.xavier_normal_(self.bias_v)
+
+  def as_number_mask(self, mask: Tensor, like: Tensor) -> Tensor:
+    if mask.dtype == torch.bool:
+      return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(mask, float("-inf"))
+    return mask.to(like.dtype)
+
+  def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None, need_weights: bool = True, attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True, is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
+    batched = query.dim() == 3
+    if query.dim() != 2 and query.dim() != 3:
+      raise AssertionError("query should be unbatched 2D or batched 3D tensor but received {}-D query tensor".format(query.dim()))
+    if is_causal and attn_mask is None:
+      raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    padding = key_padding_mask
+    q, k, v = query, key, value
+    if not batched:
+      q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
+      if padding is not None:
+        padding = padding.unsqueeze(0)
+    elif self.batch_first:
+      q, k, v = q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1)
+    length, batch, width = q.size(0), q.size(1), q.size(2)
+    if width != self.embed_dim:
+      raise AssertionError("was expecting embedding dimension of {}, but got {}".format(self.embed_dim, width))
+    if self.in_proj_weight is not None:
+      weights = self.in_proj_weight.chunk(3)
+    else:
+      weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+    if self.in_proj_bias is not None:
+      biases = self.in_proj_bias.chunk(3)
+      q, k, v = F.linear(q, weights[0], biases[0]), F.linear(k, weights[1], biases[1]), F.linear(v, weights[2], biases[2])
+    else:
+      q, k, v = F.linear(q, weights[0]), F.linear(k, weights[1]), F.linear(v, weights[2])
+    mask = attn_mask
+    if mask is not None:
+      mask = self.as_number_mask(mask, q)
+      if mask.dim() == 2:
+        mask = mask.unsqueeze(0)
+    if padding is not None:
+      padding = self.as_number_mask(padding, q)
+    if self.bias_k is not None:
+      k = torch.cat([k, self.bias_k.repeat(1, batch, 1)])
+      v = torch.cat([v, self.bias_v.repeat(1, batch, 1)])
+      if mask is not None:
+        mask = F.pad(mask, [0, 1])
+      if padding is not None:
+        padding = F.pad(padding, [0, 1])
+    q = q.reshape(length, batch * self.num_heads, self.head_dim).transpose(0, 1)
+    k = k.reshape(k.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1)
+    v = v.reshape(v.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1)
+    if self.add_zero_attn:
+      none = torch.zeros([batch * self.num_heads, 1, self.head_dim], dtype=k.dtype, device=k.device)
+      k = torch.cat([k, none], 1)
+      v = torch.cat([v, none], 1)
+      if mask is not None:
+        mask = F.pad(mask, [0, 1])
+      if padding is not None:
+        padding = F.pad(padding, [0, 1])
+    scores = torch.bmm(q * math.sqrt(1.0 / float(self.head_dim)), k.transpose(1, 2))
+    if mask is not None:
+      scores = scores + mask
+    if padding is not None:
+      scores = scores + padding.view(batch, 1, 1, k.size(1)).expand(batch, self.num_heads, 1, k.size(1)).reshape(batch * self.num_heads, 1, k.size(1))
+    attention = F.softmax(scores, -1)
+    if self.dropout > 0.0:
+      attention = F.dropout(attention, self.dropout, self.training)
+    result = torch.bmm(attention, v).transpose(0, 1).reshape(length, batch, self.embed_dim)
+    result = self.out_proj(result)
+    if not batched:
+      result = result.squeeze(1)
+    elif self.batch_first:
+      result = result.transpose(0, 1)
+    if not need_weights:
+      return result, None
+    shown = attention.view(batch, self.num_heads, length, k.size(1))
+    if average_attn_weights:
+      shown = shown.mean(1)
+    if not batched:
+      shown = shown.squeeze(0)
+    return result, shown
+
+def activation_of(activation):
+  if activation is F.relu or activation is torch.relu:
+    return nn.ReLU()
+  if activation is F.gelu:
+    return nn.GELU()
+  if isinstance(activation, nn.Module):
+    return activation
+  if isinstance(activation, str):
+    if activation == "relu":
+      return nn.ReLU()
+    if activation == "gelu":
+      return nn.GELU()
+  raise RuntimeError("activation should be relu or gelu, or a module")
+
+class TransformerEncoderLayer(nn.Module):
+  def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
+    super().__init__()
+    self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
+    self.linear1 = nn.Linear(d_model, dim_feedforward, bias, device, dtype)
+    self.dropout = nn.Dropout(dropout)
+    self.linear2 = nn.Linear(dim_feedforward, d_model, bias, device, dtype)
+    self.norm_first = norm_first
+    self.norm1 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
+    self.norm2 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
+    self.dropout1 = nn.Dropout(dropout)
+    self.dropout2 = nn.Dropout(dropout)
+    self.activation = activation_of(activation)
+  def attend(self, x: Tensor, mask: Optional[Tensor], padding: Optional[Tensor], is_causal: bool) -> Tensor:
+    return self.dropout1(self.self_attn(x, x, x, padding, False, mask, True, is_causal)[0])
+  def feed(self, x: Tensor) -> Tensor:
+    return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+  def forward(self, src: Tensor, src_mask: Optional[Tensor] = None, src_key_padding_mask: Optional[Tensor] = None, is_causal: bool = False) -> Tensor:
+    x = src
+    if self.norm_first:
+      x = x + self.attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+      x = x + self.feed(self.norm2(x))
+    else:
+      x = self.norm1(x + self.attend(x, src_mask, src_key_padding_mask, is_causal))
+      x = self.norm2(x + self.feed(x))
+    return x
+
+class TransformerDecoderLayer(nn.Module):
+  def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
+    super().__init__()
+    self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
+    self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
+    self.linear1 = nn.Linear(d_model, dim_feedforward, bias, device, dtype)
+    self.dropout = nn.Dropout(dropout)
+    self.linear2 = nn.Linear(dim_feedforward, d_model, bias, device, dtype)
+    self.norm_first = norm_first
+    self.norm1 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
+    self.norm2 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
+    self.norm3 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
+    self.dropout1 = nn.Dropout(dropout)
+    self.dropout2 = nn.Dropout(dropout)
+    self.dropout3 = nn.Dropout(dropout)
+    self.activation = activation_of(activation)
+  def attend(self, x: Tensor, mask: Optional[Tensor], padding: Optional[Tensor], is_causal: bool) -> Tensor:
+    return self.dropout1(self.self_attn(x, x, x, padding, False, mask, True, is_causal)[0])
+  def look(self, x: Tensor, memory: Tensor, mask: Optional[Tensor], padding: Optional[Tensor], is_causal: bool) -> Tensor:
+    return self.dropout2(self.multihead_attn(x, memory, memory, padding, False, mask, True, is_causal)[0])
+  def feed(self, x: Tensor) -> Tensor:
+    return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+  def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Optional[Tensor] = None, memory_mask: Optional[Tensor] = None, tgt_key_padding_mask: Optional[Tensor] = None, memory_key_padding_mask: Optional[Tensor] = None, tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
+    x = tgt
+    if self.norm_first:
+      x = x + self.attend(self.norm1(x), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+      x = x + self.look(self.norm2(x), memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+      x = x + self.feed(self.norm3(x))
+    else:
+      x = self.norm1(x + self.attend(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+      x = self.norm2(x + self.look(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal))
+      x = self.norm3(x + self.feed(x))
+    return x
+
+class TransformerEncoder(nn.Module):
+  def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
+    super().__init__()
+    self.layers = nn.ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
+    self.num_layers = num_layers
+    self.norm = norm
+  def forward(self, src: Tensor, mask: Optional[Tensor] = None, src_key_padding_mask: Optional[Tensor] = None, is_causal: Optional[bool] = None) -> Tensor:
+    x = src
+    causal = False
+    if is_causal is not None:
+      causal = is_causal
+    for layer in self.layers:
+      x = layer(x, mask, src_key_padding_mask, causal)
+    if self.norm is not None:
+      x = self.norm(x)
+    return x
+
+class TransformerDecoder(nn.Module):
+  def __init__(self, decoder_layer, num_layers, norm=None):
+    super().__init__()
+    self.layers = nn.ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
+    self.num_layers = num_layers
+    self.norm = norm
+  def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Optional[Tensor] = None, memory_mask: Optional[Tensor] = None, tgt_key_padding_mask: Optional[Tensor] = None, memory_key_padding_mask: Optional[Tensor] = None, tgt_is_causal: Optional[bool] = None, memory_is_causal: bool = False) -> Tensor:
+    x = tgt
+    causal = False
+    if tgt_is_causal is not None:
+      causal = tgt_is_causal
+    for layer in self.layers:
+      x = layer(x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, causal, memory_is_causal)
+    if self.norm is not None:
+      x = self.norm(x)
+    return x
+
+class Transformer(nn.Module):
+  def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1, activation="relu", custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
+    super().__init__()
+    if custom_encoder is not None:
+      self.encoder = custom_encoder
+    else:
+      layer = TransformerEncoderLayer(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+      self.encoder = TransformerEncoder(layer, num_encoder_layers, nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype))
+    if custom_decoder is not None:
+      self.decoder = custom_decoder
+    else:
+      layer = TransformerDecoderLayer(d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+      self.decoder = TransformerDecoder(layer, num_decoder_layers, nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype))
+    for p in self.parameters():
+      if p.dim() > 1:
+        nn.init.xavier_uniform_(p)
+    self.d_model = d_model
+    self.nhead = nhead
+    self.batch_first = batch_first
+  def forward(self, src: Tensor, tgt: Tensor, src_mask: Optional[Tensor] = None, tgt_mask: Optional[Tensor] = None, memory_mask: Optional[Tensor] = None, src_key_padding_mask: Optional[Tensor] = None, tgt_key_padding_mask: Optional[Tensor] = None, memory_key_padding_mask: Optional[Tensor] = None, src_is_causal: Optional[bool] = None, tgt_is_causal: Optional[bool] = None, memory_is_causal: bool = False) -> Tensor:
+    memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+    return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal, memory_is_causal)
+)PY";
+
+}  // namespace
+
+const PythonFile& nn_library() {
+  static const PythonFile* file = [] {
+    auto source = std::make_shared<script::Source>();
+    source->text = text;
+    source->name = "torch.nn";
+    return new PythonFile{script::parse_file(source)};
+  }();
+  return *file;
+}
+
+std::string_view library_module(std::string_view class_name) {
+  for (auto [name, module] : modules)
+    if (name == class_name) return module;
+  return {};
+}
+std::string library_classes() {
+  std::string all;
+  for (auto [name, module] : modules) all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
+
+}  // namespace tern::jit

@@ -1,0 +1,235 @@
+// Source as PyTorch prints it: what a method's code is, here and there, text for text.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tern/jit/archive.h"
+#include "tern/script/compile.h"
+#include "tests/support/oracle_files.h"
+
+namespace tern::jit {
+namespace {
+
+constexpr const char* oracle = R"PY(
+import sys, warnings
+from enum import Enum
+from typing import *
+import torch, torch.nn as nn, torch.nn.functional as F
+from torch import Tensor
+warnings.simplefilter("ignore")
+
+class Choice(Enum):
+    A = 1
+    B = 2
+class Pair(NamedTuple):
+    a: int
+    b: Tensor
+
+class Expressions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.relu = nn.Linear(3, 4), nn.Linear(4, 3), nn.ReLU()
+        self.count = 1
+    def forward(self, x, n: int):
+        y = self.fc2(self.relu(self.fc1(x)))
+        z = torch.add(torch.mul(x, y), y.sum() * 2 + 1)
+        y = torch.add(x.add_(1), torch.cos(torch.sin(torch.sigmoid(x * 2222222 + 1111111))))
+        self.count = (n * 2 + 3 * n * n + 4 - 7 * n) + (n - 222222222 + 2 * n)
+        a, b = torch.max(torch.cos(torch.sin(torch.sigmoid(x * 2222222 + 1111111))), 0)
+        m = torch.conv2d(x, y, None, stride=[1, 1], padding=[0, 0], groups=x.size(0) + y.size(1) + y.size(2))
+        return y, a, z, m, torch.stack([x, y, torch.cos(x), torch.sin(x), torch.tan(x)], 0), x.shape[0], -n, x.to(x.device)
+
+class Control(nn.Module):
+    def forward(self, x, n: int, o: Optional[Tensor] = None, u: Optional[int] = None):
+        z = x * 2
+        for i in range(n):
+            z = z + i * 2
+            if i > 3:
+                z = z * 2
+            elif i == 2 or n > 5:
+                break
+        while n > 2:
+            n = n - 1
+        q: Optional[int] = None
+        if n > 1: q = 3
+        if q is not None: n = n + q
+        if o is None: o2 = x
+        else: o2 = o
+        if (n * 2 + 3 * n * n + 4 - 7 * n) > (n - 222222222 + 2 * n): z = z + 1
+        assert n < 100, "too big {}".format(n)
+        t: Optional[Tensor] = None
+        for e in [z, x]:
+            t = e
+        w: Union[int, str] = 3
+        if n > 3: w = "a"
+        if n > 9:
+            raise ValueError("a long message which has more than forty characters")
+        m = -n if n > 2 and n < 5 else n
+        return z, o2, t, w, m
+
+class Containers(nn.Module):
+    def forward(self, x, c: Choice, t: Tuple[int, Tensor], oo: List[Optional[int]], d: Dict[str, int], any_: Any):
+        a = x.shape[0] + t[0]
+        b = c.name
+        if c == Choice.A: a = a + 1
+        p = Pair(a, x)
+        q: List[Optional[int]] = [oo[0], None]
+        dd: Dict[str, Optional[int]] = {"a": None, "b": 2}
+        e = {"a": 1, "b": a}
+        u = t + (3,)
+        w = x[torch.tensor([0]), None]
+        w2 = x[x > 0]
+        x[0] = 3
+        y = d["a"]
+        s = f"{a} a {y}"
+        bb = torch.zeros([2, 3], dtype=torch.float, device=x.device)
+        if isinstance(any_, (int, str)): a = 3
+        k = [i * 2 for i in [1, 2]]
+        return b, p, q, dd, u, w, s, bb, a, sorted([3, 1]), "a,b".split(","), w2, e, k, torch.pow(x, 2, out=x), y
+
+def task(x):
+    return x + 1
+class Tasks(nn.Module):
+    def forward(self, x):
+        f = torch.jit.fork(task, x * 2)
+        return torch.jit.wait(f) + F.dropout(F.relu(x))
+
+class Trace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
+        self.lstm = nn.LSTM(3, 4)
+    def forward(self, x):
+        h = self.net(x)
+        o, (a, b) = self.lstm(h[None])
+        n, c = h.shape
+        return o + a.softmax(-1), b, h.view(c, n).permute(1, 0)[:, ::2]
+
+modules = {
+    "expressions": torch.jit.script(Expressions()),
+    "control": torch.jit.script(Control()),
+    "containers": torch.jit.script(Containers()),
+    "tasks": torch.jit.script(Tasks()),
+    "trace": torch.jit.trace(Trace().eval(), torch.rand(1, 1, 4, 4)),
+    "norm": torch.jit.script(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.GroupNorm(1, 2), nn.LayerNorm(4))),
+    "loss": torch.jit.script(nn.CrossEntropyLoss()),
+    "pool": torch.jit.script(nn.Sequential(nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(2), nn.Softmax(1), nn.PReLU())),
+    "up": torch.jit.script(nn.Upsample(scale_factor=2)),
+    "embedding": torch.jit.script(nn.Embedding(4, 3)),
+    "transposed": torch.jit.script(nn.ConvTranspose2d(1, 2, 3)),
+}
+def codes(module, path=""):
+    for method in module._c._method_names():
+        yield path, method, module._c._get_method(method).code
+    for name, child in module.named_children():
+        yield from codes(child, f"{path}.{name}" if path else name)
+folder = sys.argv[1]
+for name, module in modules.items():
+    module.save(f"{folder}/{name}.pt")
+    with open(f"{folder}/{name}.txt", "w") as f:
+        for path, method, code in codes(torch.jit.load(f"{folder}/{name}.pt")):
+            f.write(f"#### {path} {method}\n{code}\n")
+)PY";
+
+const testing::OracleFiles& files() {
+  static const testing::OracleFiles all(oracle);
+  return all;
+}
+
+constexpr const char* names[] = {"expressions", "control", "containers", "tasks",     "trace",     "norm",
+                                 "loss",        "pool",    "up",         "embedding", "transposed"};
+
+struct Printed {
+  std::string path, method, code;
+};
+std::vector<Printed> printed(const std::string& name) {
+  std::vector<Printed> all;
+  std::ifstream in(files().dir / (name + ".txt"));
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("#### ")) {
+      size_t space = line.find(' ', 5);
+      all.push_back({line.substr(5, space - 5), line.substr(space + 1), ""});
+    } else {
+      all.back().code += line + "\n";
+    }
+  }
+  return all;
+}
+std::string trimmed(std::string text) {
+  while (text.ends_with("\n")) text.pop_back();
+  return text;
+}
+
+TEST(Code, is_what_pytorch_prints) {
+  NEED_FILES();
+  size_t count = 0;
+  for (const char* name : names) {
+    ScriptModule module = load(files().dir / (std::string(name) + ".pt"));
+    for (const Printed& p : printed(name)) {
+      EXPECT_EQ(trimmed(module.submodule(p.path).code(p.method)), trimmed(p.code))
+          << name << " " << p.path << "." << p.method;
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 30u);
+}
+
+TEST(Code, in_an_archive_is_read_back_as_it_was) {
+  NEED_FILES();
+  io::TemporaryDir dir;
+  for (const char* name : names)
+    load(files().dir / (std::string(name) + ".pt")).save(dir / (std::string(name) + ".pt"));
+  testing::PythonResult r = testing::run_python(testing::python_with("torch"), R"(
+import sys, torch
+def codes(module, path=""):
+    for method in module._c._method_names():
+        yield path, method, module._c._get_method(method).code
+    for name, child in module.named_children():
+        yield from codes(child, f"{path}.{name}" if path else name)
+for name in sys.argv[3:]:
+    text = "".join(f"#### {p} {m}\n{c}\n" for p, m, c in codes(torch.jit.load(f"{sys.argv[2]}/{name}.pt")))
+    if text != open(f"{sys.argv[1]}/{name}.txt").read(): print(name, text)
+print("done")
+)",
+                                                "'" + files().dir.path() + "' '" + dir.path() +
+                                                    "' expressions control containers trace norm loss pool");
+  EXPECT_EQ(r.output, "done\n");
+}
+
+std::string code_of(const char* source) {
+  return script::code_with_constants(*script::compile_function(source)).code;
+}
+
+TEST(Code, keeps_the_order_in_which_things_happen) {
+  // add_ comes before what reads x after it, also when the line is split.
+  EXPECT_EQ(trimmed(code_of("def f(x):\n  return torch.add(x.add_(1), "
+                            "torch.cos(torch.sin(torch.sigmoid(x * 2222222 + 1111111))))\n")),
+            "def f(x: Tensor) -> Tensor:\n"
+            "  _0 = torch.add_(x, 1)\n"
+            "  _1 = torch.add(torch.mul(x, 2222222), 1111111)\n"
+            "  _2 = torch.cos(torch.sin(torch.sigmoid(_1)))\n"
+            "  return torch.add(_0, _2)");
+  // y is made before x is changed and used after it.
+  EXPECT_EQ(trimmed(code_of("def f(x):\n  y = x + 1\n  x.add_(2)\n  return y * x\n")),
+            "def f(x: Tensor) -> Tensor:\n"
+            "  y = torch.add(x, 1)\n"
+            "  _0 = torch.add_(x, 2)\n"
+            "  return torch.mul(y, x)");
+  EXPECT_EQ(trimmed(code_of("def f(x):\n  return torch.cat([x.relu(), x.add_(1)], x.size(0))\n")),
+            "def f(x: Tensor) -> Tensor:\n"
+            "  _0 = torch.cat([torch.relu(x), torch.add_(x, 1)], torch.size(x, 0))\n"
+            "  return _0");
+}
+
+TEST(Code, of_long_chains_stays_linear) {
+  std::string source = "def f(x):\n  return x";
+  for (int i = 0; i < 60; ++i) source += ".relu()";
+  std::string text = code_of((source + "\n").c_str());
+  EXPECT_LT(text.size(), 60u * 40);
+  EXPECT_EQ(trimmed(script::code_with_constants(*script::compile_function(text)).code), trimmed(text))
+      << "what is printed prints the same again";
+}
+
+}  // namespace
+}  // namespace tern::jit
