@@ -12,6 +12,14 @@ file(GLOB_RECURSE TERN_KERNEL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/te
 set_source_files_properties(${TERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>;-fvisibility=hidden;-fno-trapping-math")  # nobody traps: floor and selects vectorise
 
+# What nearly every file includes, read once: a fifth of the time to compile. Our own headers are not among it, so that each
+# file says what it needs of them; kernels have flags of their own.
+if(NOT TERN_SANITIZE)
+  target_precompile_headers(tern_objects PRIVATE <algorithm> <atomic> <complex> <cstdint> <cstring> <map> <memory> <mutex> <optional>
+    <string> <string_view> <unordered_map> <unordered_set> <utility> <variant> <vector> <fmt/core.h>)
+  set_source_files_properties(${TERN_KERNEL_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endif()
+
 # A sanitizer doubles the time to compile: where there is much code and no loop the optimiser is left out.
 if(TERN_SANITIZE)
   set(unoptimised ${TERN_SOURCES})
