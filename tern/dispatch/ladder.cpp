@@ -256,24 +256,32 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
   }
 }
 
-// Sums and products that are not given a type are computed in that of out=. The index of that argument; -1:
-// not such an operator.
-int type_from_out(const Op& base) {
+// Sums and products along dimensions that are not given a type are computed in that of out=. The index of
+// that argument; -1: not such a call.
+int type_from_out(const Op& base, const Arg* args) {
   const Schema& s = base.schema();
-  for (std::string_view name : {"aten::sum", "aten::prod", "aten::cumsum", "aten::cumprod", "aten::nansum"})
-    if (s.name.view() == name)
-      for (size_t i = 0; i < s.args.size(); ++i)
-        if (s.args[i].name.view() == "dtype") return static_cast<int>(i);
-  return -1;
+  const bool scan = s.name.view() == "aten::cumsum" || s.name.view() == "aten::cumprod";
+  const bool without_nan = s.name.view() == "aten::nansum";
+  if (!scan && !without_nan && s.overload.view() != "dim_IntList" && s.overload.view() != "dim_int")
+    return -1;
+  if (!scan && !without_nan && s.name.view() != "aten::sum" && s.name.view() != "aten::prod") return -1;
+  int at = -1;
+  for (size_t i = 0; i < s.args.size(); ++i)
+    if (s.args[i].name.view() == "dtype") at = static_cast<int>(i);
+  const Tensor &self = args[0].tensor(), &out = args[base.arity].tensor();
+  if (at < 0 || args[at].kind != ArgKind::none || !out.defined()) return -1;
+  if (scan && out.dtype() == kBool)
+    failf(ErrorKind::not_supported, "\"{}_out_cpu\" not implemented for 'Bool'", s.name.view().substr(6));
+  // There is no nan to leave out among whole numbers.
+  if (without_nan && self.is_floating_point() && !out.is_floating_point()) return -1;
+  return at;
 }
 
 void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
-  if (int at = type_from_out(base); at >= 0 && args[at].kind == ArgKind::none) {
-    const Tensor& out = args[base.arity].tensor();
-    if (!out.defined()) failf("{}: out= is undefined", op.qualified());
+  if (int at = type_from_out(base, args); at >= 0) {
     std::vector<Arg> typed(args, args + op.arity);
-    typed[static_cast<size_t>(at)] = Arg(out.dtype());
+    typed[static_cast<size_t>(at)] = Arg(args[base.arity].tensor().dtype());
     return run_out(op, typed.data(), results, fake);
   }
   if (!base.kernel && !base.is(op_pointwise)) return run_into(op, args, results, fake);
