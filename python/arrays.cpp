@@ -354,6 +354,11 @@ void with_type(DType t, F&& f) {
 }
 
 PyObject* read_element(const void* p, DType t) {
+  if (t == DType::complex32) {
+    Half parts[2];
+    std::memcpy(parts, p, sizeof parts);
+    return PyComplex_FromDoubles(static_cast<float>(parts[0]), static_cast<float>(parts[1]));
+  }
   PyObject* result = nullptr;
   with_type(t, [&](auto kind) {
     using T = decltype(kind);
@@ -376,6 +381,12 @@ PyObject* read_element(const void* p, DType t) {
 }
 
 void write_element(void* p, DType t, const Scalar& s) {
+  if (t == DType::complex32) {
+    const std::complex<double> v = s.to_complex();
+    const Half parts[2] = {static_cast<float>(v.real()), static_cast<float>(v.imag())};
+    std::memcpy(p, parts, sizeof parts);
+    return;
+  }
   with_type(t, [&](auto kind) {
     using T = decltype(kind);
     T v;

@@ -156,6 +156,46 @@ void rule(const Op& op, const Arg* args, Shapes& shapes) {
   }
 }
 
+// complex32 is storage: a kernel gets complex64, and what it gives is rounded.
+bool is_narrow(const Arg& a) {
+  return a.kind == ArgKind::tensor && a.tensor_ptr->defined() && a.tensor_ptr->dtype() == DType::complex32;
+}
+void run_widened(const Op& op, const Arg* args, Out out) {
+  std::vector<Tensor> kept;  // what the arguments refer to
+  std::vector<std::vector<Tensor>> lists;
+  std::vector<Arg> wide(args, args + op.arity);
+  auto widened = [](const Tensor& t) {
+    Tensor copy = make_tensor(t.sizes(), kComplexFloat);
+    copy_elements(t, copy);
+    return copy;
+  };
+  kept.reserve(op.arity);
+  lists.reserve(op.arity);
+  for (Arg& a : wide) {
+    if (is_narrow(a)) {
+      kept.push_back(widened(*a.tensor_ptr));
+      a = Arg(kept.back());
+    } else if (a.kind == ArgKind::tensors) {
+      std::vector<Tensor> list;
+      for (const Tensor& t : a.tensors())
+        list.push_back(t.defined() && t.dtype() == DType::complex32 ? widened(t) : t);
+      lists.push_back(std::move(list));
+      a = Arg(Span<const Tensor>(lists.back()));
+    }
+  }
+  std::vector<Tensor> results;
+  for (const Tensor& t : out)
+    results.push_back(t.dtype() == DType::complex32 ? make_tensor(t.sizes(), kComplexFloat) : t);
+  op.kernel(op, wide.data(), Out(results.data(), results.size()));
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!results[i].is_same(out[i])) copy_elements(results[i], out[i]);
+}
+void run_op_kernel(const Op& op, const Arg* args, Out out) {
+  if ((op.arity && is_narrow(args[0])) || (out.size() && out[0].dtype() == DType::complex32))
+    return run_widened(op, args, out);
+  op.kernel(op, args, out);
+}
+
 // A pointwise loop reads while it writes.
 void check_inputs(const Op& base, const Arg* args, const Tensor& out) {
   for (int i = 0; i < base.arity; ++i)
@@ -189,7 +229,7 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
     } else {
       // A structured kernel may read its inputs while it writes: into fresh memory, then copied.
       Tensor result = allocate(shapes[0], self.device(), false);
-      base.kernel(base, args, Out(&result, 1));
+      run_op_kernel(base, args, Out(&result, 1));
       copy_elements(result, self);
     }
   }
@@ -216,8 +256,34 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
   }
 }
 
+// Sums and products along dimensions that are not given a type are computed in that of out=. The index of
+// that argument; -1: not such a call.
+int type_from_out(const Op& base, const Arg* args) {
+  const Schema& s = base.schema();
+  const bool scan = s.name.view() == "aten::cumsum" || s.name.view() == "aten::cumprod";
+  const bool without_nan = s.name.view() == "aten::nansum";
+  if (!scan && !without_nan && s.overload.view() != "dim_IntList" && s.overload.view() != "dim_int")
+    return -1;
+  if (!scan && !without_nan && s.name.view() != "aten::sum" && s.name.view() != "aten::prod") return -1;
+  int at = -1;
+  for (size_t i = 0; i < s.args.size(); ++i)
+    if (s.args[i].name.view() == "dtype") at = static_cast<int>(i);
+  const Tensor &self = args[0].tensor(), &out = args[base.arity].tensor();
+  if (at < 0 || args[at].kind != ArgKind::none || !out.defined()) return -1;
+  if (scan && out.dtype() == kBool)
+    failf(ErrorKind::not_supported, "\"{}_out_cpu\" not implemented for 'Bool'", s.name.view().substr(6));
+  // There is no nan to leave out among whole numbers.
+  if (without_nan && self.is_floating_point() && !out.is_floating_point()) return -1;
+  return at;
+}
+
 void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
+  if (int at = type_from_out(base, args); at >= 0) {
+    std::vector<Arg> typed(args, args + op.arity);
+    typed[static_cast<size_t>(at)] = Arg(args[base.arity].tensor().dtype());
+    return run_out(op, typed.data(), results, fake);
+  }
   if (!base.kernel && !base.is(op_pointwise)) return run_into(op, args, results, fake);
   Shapes shapes;
   rule(base, args, shapes);
@@ -242,7 +308,7 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
     results[i] = Value(out);
   }
   if (!fresh.empty() && !fake) {
-    base.kernel(base, args, Out(fresh.data(), fresh.size()));
+    run_op_kernel(base, args, Out(fresh.data(), fresh.size()));
     for (size_t i = 0; i < fresh.size(); ++i) copy_elements(fresh[i], args[base.arity + i].tensor());
   }
 }
@@ -289,7 +355,7 @@ void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
   Few<Tensor, 3> out;
   out.reserve(shapes.size());
   for (const Shape& s : shapes) out.push_back(allocate(s, device, fake));
-  if (!fake) op.kernel(op, args, Out(out.data(), out.size()));
+  if (!fake) run_op_kernel(op, args, Out(out.data(), out.size()));
   for (size_t i = 0; i < out.size(); ++i) results[i] = Value(std::move(out[i]));
 }
 

@@ -243,6 +243,11 @@ std::string Tensor::str() const { return tern::str(*this, {}); }
 
 namespace {
 
+struct ComplexHalf {
+  Half parts[2];
+  float real() const { return parts[0]; }
+};
+
 template <class T, class E>
 T converted(E v) {
   if constexpr (requires { v.real(); })
@@ -314,6 +319,9 @@ std::vector<T> Tensor::to_vector() const {
       break;
     case DType::float64:
       append<T, double>(*this, values);
+      break;
+    case DType::complex32:
+      append<T, ComplexHalf>(*this, values);
       break;
     case DType::complex64:
       append<T, std::complex<float>>(*this, values);

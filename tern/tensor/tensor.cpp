@@ -377,6 +377,12 @@ Tensor tensor(Scalar value, TensorOptions options) {
       case kBFloat16:
         store<BFloat16>(t, static_cast<float>(value.to_double()));
         break;
+      case DType::complex32: {
+        const std::complex<double> v = value.to_complex();
+        Half* parts = static_cast<Half*>(t.data());
+        parts[0] = static_cast<float>(v.real()), parts[1] = static_cast<float>(v.imag());
+        break;
+      }
       case kComplexFloat:
         store<std::complex<float>>(t, std::complex<float>(value.to_complex()));
         break;

@@ -182,7 +182,16 @@ TEST(KernelsPointwise, casts_follow_the_machine) {
   EXPECT_EQ(bytes[0], 44);
   EXPECT_EQ(bytes[1], 255);
   EXPECT_TRUE(bools[3]);
-  EXPECT_THROW(find_cast(DType::complex32, kFloat), Error);
+  EXPECT_THROW(find_cast(DType::qint8, kFloat), Error);
+  // Pairs of halves, by way of complex64.
+  const std::complex<double> from[] = {{1.5, -2}, {1e6, 0.25}};
+  Half pairs[4];
+  float back[2];
+  find_cast(kComplexDouble, DType::complex32)(from, 1, pairs, 1, 2);
+  EXPECT_EQ(static_cast<float>(pairs[1]), -2.0f);
+  EXPECT_EQ(static_cast<float>(pairs[2]), INFINITY);
+  find_cast(DType::complex32, kFloat)(pairs, 1, back, 1, 2);
+  EXPECT_EQ(back[0], 1.5f);
 }
 
 // Every layout against a plain loop: sizes, then strides of out, a and b.

@@ -18,6 +18,20 @@ std::string message(auto&& f) {
   return "no error";
 }
 
+// Slices are compared in the order of the dimensions that are left.
+TEST(Order, unique_slices_along_an_inner_dimension) {
+  Tensor x = tensor({0, 1, 1, 0, 1, 0, 0, 1}, {.dtype = kLong}).reshape({2, 2, 2});
+  Tensor y = stack({x.select(2, 1), x.select(2, 0)}, 2);
+  auto [values, inverse, counts] = unique_dim(y, 2, true, true, true);
+  EXPECT_EQ(values.reshape({-1}).to_vector<int64_t>(), x.reshape({-1}).to_vector<int64_t>());
+  EXPECT_EQ(inverse.to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
+  // 0 0 / 1 0 comes before 0 1 / 0 0: by rows, not by columns.
+  Tensor a = tensor({0, 0, 1, 0}, {.dtype = kLong}).reshape({2, 2}),
+         b = tensor({0, 1, 0, 0}, {.dtype = kLong}).reshape({2, 2});
+  Tensor sorted = std::get<0>(unique_dim(stack({b, a}, 2), 2, true, false, false));
+  EXPECT_EQ(sorted.select(2, 0).reshape({-1}).to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 1, 0}));
+}
+
 TEST(Order, running_extremes_take_the_last_of_equals) {
   auto [values, at] = cummax(tensor({1, 3, 3, 2, 5}), 0);
   EXPECT_EQ(values.to_vector<int64_t>(), (Longs{1, 3, 3, 3, 5}));

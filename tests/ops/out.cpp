@@ -29,6 +29,16 @@ TEST(OutArguments, a_type_that_does_not_hold_the_result_is_refused) {
   EXPECT_EQ(call_out("aten::add.out", {x, x, 1, zeros({2, 3}, kDouble)}), "");
 }
 
+TEST(OutArguments, sums_along_dimensions_take_its_type) {
+  Tensor x = full({2, 3}, 1.75), whole = zeros({2}, kLong);
+  EXPECT_EQ(call_out("aten::sum.IntList_out", {x, Value::list({Value(1)}), false, Value(), whole}), "");
+  EXPECT_EQ(whole.to_vector<int64_t>(), (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(call_out("aten::cumsum.out", {x, 1, Value(), zeros({2, 3}, kBool)}),
+            "\"cumsum_out_cpu\" not implemented for 'Bool'");
+  EXPECT_EQ(call_out("aten::sum.out", {x, Value(), zeros({}, kLong)}),
+            "result type Float can't be cast to the desired output type Long");
+}
+
 TEST(OutArguments, a_tensor_with_elements_is_resized_with_a_warning) {
   Tensor x = ones({2, 3});
   std::vector<std::string> said;

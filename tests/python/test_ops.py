@@ -104,4 +104,5 @@ def test_complex32_is_stored_and_computed_with():
     assert tern.view_as_real(x).tolist() == [[1.5, -2], [0, 0.25]] and x[0].item() == 1.5 - 2j
     assert (-x).to(tern.complex64).tolist() == [-1.5 + 2j, -0.25j] and x.real.tolist() == [1.5, 0]
     assert tern.tensor([True, False]).to(tern.complex32).to(tern.bool).tolist() == [True, False]
+    assert tern.tensor([2 + 1j], dtype=tern.complex32).tolist() == [2 + 1j]
     assert tern.tensor([1e6]).to(tern.complex32).real.tolist() == [float("inf")]

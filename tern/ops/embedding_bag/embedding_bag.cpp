@@ -173,9 +173,7 @@ Shapes shape__embedding_bag_forward_only(const args::_embedding_bag_forward_only
 void kernel__embedding_bag_forward_only(const args::_embedding_bag_forward_only& a, Out out) { bags(a, out); }
 
 Tensor body__embedding_bag_backward(const args::_embedding_bag_backward& a) {
-  if (a.sparse)
-    fail(ErrorKind::not_supported,
-         "embedding_bag: sparse gradients are not supported: use sparse=False, which gives the same numbers");
+  // There is no sparse layout here: sparse=True gives the same numbers, dense, as embedding does.
   return _embedding_bag_dense_backward(a.grad, a.indices, bags_of(a.offset2bag, a.indices, a.offsets),
                                        a.bag_size, a.maximum_indices, a.num_weights, a.scale_grad_by_freq,
                                        a.mode, a.per_sample_weights, a.padding_idx);

@@ -32,6 +32,7 @@ std::pair<T, T> outer_edges(const T* x, int64_t n, int64_t stride, bool given, d
       if (!(v <= right)) right = v;
     }
   }
+  if (!given && n == 0) return {T(0), T(1)};
   if (left == right) {
     left -= T(0.5);
     right += T(0.5);

@@ -194,10 +194,11 @@ Three unique_rows(const Tensor& self, int64_t dim, bool sort) {
   }
   if (zeros) fail("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
   int64_t n = self.dim() ? self.int_sizes()[d] : 1;
+  // The dimension first, the others behind it in their order.
   Dims sizes(self.sizes()), strides(self.strides());
   if (self.dim()) {
-    std::swap(sizes[0], sizes[d]);
-    std::swap(strides[0], strides[d]);
+    std::rotate(sizes.begin(), sizes.begin() + d, sizes.begin() + d + 1);
+    std::rotate(strides.begin(), strides.begin() + d, strides.begin() + d + 1);
   }
   Tensor x = row_major(self.as_view(sizes, strides));
   int64_t width = n ? x.int_numel() / n : 0;
@@ -233,9 +234,9 @@ Three unique_rows(const Tensor& self, int64_t dim, bool sort) {
   Tensor values = rows;
   if (self.dim()) {
     Dims s(rows.sizes()), t(rows.strides());
-    std::swap(s[0], s[d]);
-    std::swap(t[0], t[d]);
-    values = row_major(rows.as_view(s, t));
+    std::rotate(s.begin(), s.begin() + 1, s.begin() + d + 1);
+    std::rotate(t.begin(), t.begin() + 1, t.begin() + d + 1);
+    values = rows.as_view(s, t);
   }
   return {values, longs(u.inverse, {SymInt(n)}),
           longs(u.counts, {SymInt(static_cast<int64_t>(u.counts.size()))})};
