@@ -72,84 +72,14 @@ class MultiheadAttention(nn.Module):
       nn.init.xavier_normal_(self.bias_k)
       nn.init.xavier_normal_(self.bias_v)
 
-  def as_number_mask(self, mask: Tensor, like: Tensor) -> Tensor:
-    if mask.dtype == torch.bool:
-      return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(mask, float("-inf"))
-    return mask.to(like.dtype)
-
   def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None, need_weights: bool = True, attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True, is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
-    batched = query.dim() == 3
-    if query.dim() != 2 and query.dim() != 3:
-      raise AssertionError("query should be unbatched 2D or batched 3D tensor but received {}-D query tensor".format(query.dim()))
-    if is_causal and attn_mask is None:
-      raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    padding = key_padding_mask
-    q, k, v = query, key, value
-    if not batched:
-      q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
-      if padding is not None:
-        padding = padding.unsqueeze(0)
-    elif self.batch_first:
-      q, k, v = q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1)
-    length, batch, width = q.size(0), q.size(1), q.size(2)
-    if width != self.embed_dim:
-      raise AssertionError("was expecting embedding dimension of {}, but got {}".format(self.embed_dim, width))
-    if self.in_proj_weight is not None:
-      weights = self.in_proj_weight.chunk(3)
-    else:
-      weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-    if self.in_proj_bias is not None:
-      biases = self.in_proj_bias.chunk(3)
-      q, k, v = F.linear(q, weights[0], biases[0]), F.linear(k, weights[1], biases[1]), F.linear(v, weights[2], biases[2])
-    else:
-      q, k, v = F.linear(q, weights[0]), F.linear(k, weights[1]), F.linear(v, weights[2])
-    mask = attn_mask
-    if mask is not None:
-      mask = self.as_number_mask(mask, q)
-      if mask.dim() == 2:
-        mask = mask.unsqueeze(0)
-    if padding is not None:
-      padding = self.as_number_mask(padding, q)
-    if self.bias_k is not None:
-      k = torch.cat([k, self.bias_k.repeat(1, batch, 1)])
-      v = torch.cat([v, self.bias_v.repeat(1, batch, 1)])
-      if mask is not None:
-        mask = F.pad(mask, [0, 1])
-      if padding is not None:
-        padding = F.pad(padding, [0, 1])
-    q = q.reshape(length, batch * self.num_heads, self.head_dim).transpose(0, 1)
-    k = k.reshape(k.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1)
-    v = v.reshape(v.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1)
-    if self.add_zero_attn:
-      none = torch.zeros([batch * self.num_heads, 1, self.head_dim], dtype=k.dtype, device=k.device)
-      k = torch.cat([k, none], 1)
-      v = torch.cat([v, none], 1)
-      if mask is not None:
-        mask = F.pad(mask, [0, 1])
-      if padding is not None:
-        padding = F.pad(padding, [0, 1])
-    scores = torch.bmm(q * math.sqrt(1.0 / float(self.head_dim)), k.transpose(1, 2))
-    if mask is not None:
-      scores = scores + mask
-    if padding is not None:
-      scores = scores + padding.view(batch, 1, 1, k.size(1)).expand(batch, self.num_heads, 1, k.size(1)).reshape(batch * self.num_heads, 1, k.size(1))
-    attention = F.softmax(scores, -1)
-    if self.dropout > 0.0:
-      attention = F.dropout(attention, self.dropout, self.training)
-    result = torch.bmm(attention, v).transpose(0, 1).reshape(length, batch, self.embed_dim)
-    result = self.out_proj(result)
-    if not batched:
-      result = result.squeeze(1)
-    elif self.batch_first:
+    swapped = self.batch_first and query.dim() == 3
+    if swapped:
+      query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
+    result, weights = F.multi_head_attention_forward(query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask, self.in_proj_weight is None, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal)
+    if swapped:
       result = result.transpose(0, 1)
-    if not need_weights:
-      return result, None
-    shown = attention.view(batch, self.num_heads, length, k.size(1))
-    if average_attn_weights:
-      shown = shown.mean(1)
-    if not batched:
-      shown = shown.squeeze(0)
-    return result, shown
+    return result, weights
 
 def activation_of(activation):
   if activation is F.relu or activation is torch.relu:
