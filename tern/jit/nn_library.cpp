@@ -4,10 +4,19 @@ namespace tern::jit {
 namespace {
 
 constexpr std::pair<std::string_view, std::string_view> modules[] = {
-    {"MultiheadAttention", "activation"},          {"TransformerEncoderLayer", "transformer"},
-    {"TransformerEncoder", "transformer"},         {"TransformerDecoderLayer", "transformer"},
-    {"TransformerDecoder", "transformer"},         {"Transformer", "transformer"},
+    {"MultiheadAttention", "activation"},
+    {"TransformerEncoderLayer", "transformer"},
+    {"TransformerEncoder", "transformer"},
+    {"TransformerDecoderLayer", "transformer"},
+    {"TransformerDecoder", "transformer"},
+    {"Transformer", "transformer"},
     {"NonDynamicallyQuantizableLinear", "linear"},
+    {"Bilinear", "linear"},
+    {"EmbeddingBag", "sparse"},
+    {"ConvTranspose3d", "conv"},
+    {"InstanceNorm1d", "instancenorm"},
+    {"InstanceNorm2d", "instancenorm"},
+    {"InstanceNorm3d", "instancenorm"},
 };
 
 // Parameters are made in PyTorch's order, so that the same seed gives the same numbers.
@@ -22,6 +31,122 @@ class NonDynamicallyQuantizableLinear(nn.Module):
     self.bias = made.bias
   def forward(self, input):
     return F.linear(input, self.weight, self.bias)
+
+class Bilinear(nn.Module):
+  def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+    super().__init__()
+    if in1_features <= 0:
+      raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+    self.in1_features = in1_features
+    self.in2_features = in2_features
+    self.out_features = out_features
+    self.weight = nn.Parameter(torch.empty([out_features, in1_features, in2_features], device=device, dtype=dtype))
+    bound = 1.0 / math.sqrt(float(in1_features))
+    nn.init.uniform_(self.weight, -bound, bound)
+    if bias:
+      self.bias = nn.Parameter(torch.empty([out_features], device=device, dtype=dtype))
+      nn.init.uniform_(self.bias, -bound, bound)
+    else:
+      self.bias = None
+  def forward(self, input1, input2):
+    return torch.bilinear(input1, input2, self.weight, self.bias)
+
+def three(v):
+  return [v, v, v] if isinstance(v, int) else [v[0], v[1], v[2]]
+
+class ConvTranspose3d(nn.Module):
+  def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
+    super().__init__()
+    if padding_mode != "zeros":
+      raise ValueError("Only \"zeros\" padding mode is supported for ConvTranspose3d")
+    if in_channels % groups != 0 or out_channels % groups != 0:
+      raise ValueError("in_channels and out_channels must be divisible by groups")
+    k = three(kernel_size)
+    self.in_channels = in_channels
+    self.out_channels = out_channels
+    self.kernel_size = k
+    self.stride = three(stride)
+    self.padding = three(padding)
+    self.output_padding = three(output_padding)
+    self.dilation = three(dilation)
+    self.groups = groups
+    self.weight = nn.Parameter(torch.empty([in_channels, out_channels // groups, k[0], k[1], k[2]], device=device, dtype=dtype))
+    nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+    if bias:
+      self.bias = nn.Parameter(torch.empty([out_channels], device=device, dtype=dtype))
+      bound = 1.0 / math.sqrt(float(out_channels // groups * k[0] * k[1] * k[2]))
+      nn.init.uniform_(self.bias, -bound, bound)
+    else:
+      self.bias = None
+  def forward(self, input: Tensor) -> Tensor:
+    return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+
+class EmbeddingBag(nn.Module):
+  def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
+    super().__init__()
+    if max_norm is not None:
+      raise NotImplementedError("max_norm is not supported: renormalise the weight yourself")
+    self.num_embeddings = num_embeddings
+    self.embedding_dim = embedding_dim
+    self.mode = mode
+    self.scale_grad_by_freq = scale_grad_by_freq
+    self.sparse = sparse
+    self.include_last_offset = include_last_offset
+    if _weight is not None:
+      self.weight = nn.Parameter(_weight)
+    else:
+      self.weight = nn.Parameter(torch.empty([num_embeddings, embedding_dim], device=device, dtype=dtype))
+      nn.init.normal_(self.weight)
+    at = padding_idx
+    if at is not None and at < 0:
+      at = num_embeddings + at
+    if at is not None and _weight is None:
+      nn.init.constant_(self.weight[at], 0.0)
+    self.padding_idx: Optional[int] = at
+  def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
+    return F.embedding_bag(input, self.weight, offsets, None, 2.0, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+
+class InstanceNorm1d(nn.Module):
+  def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
+    super().__init__()
+    self.num_features = num_features
+    self.eps = float(eps)
+    self.momentum = float(momentum)
+    self.track_running_stats = track_running_stats
+    if affine:
+      self.weight = nn.Parameter(torch.ones([num_features], device=device, dtype=dtype))
+      self.bias = nn.Parameter(torch.zeros([num_features], device=device, dtype=dtype))
+    else:
+      self.weight = None
+      self.bias = None
+    if track_running_stats:
+      self.register_buffer("running_mean", torch.zeros([num_features], device=device, dtype=dtype))
+      self.register_buffer("running_var", torch.ones([num_features], device=device, dtype=dtype))
+      self.register_buffer("num_batches_tracked", torch.zeros([], dtype=torch.long))
+    else:
+      self.running_mean = None
+      self.running_var = None
+    self.spatial = self.spatial_dims()
+  def spatial_dims(self):
+    return 1
+  def forward(self, input: Tensor) -> Tensor:
+    if input.dim() != self.spatial + 1 and input.dim() != self.spatial + 2:
+      raise ValueError("expected {}D or {}D input (got {}D input)".format(self.spatial + 1, self.spatial + 2, input.dim()))
+    x = input
+    if input.dim() == self.spatial + 1:
+      x = input.unsqueeze(0)
+    x = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training or not self.track_running_stats, self.momentum, self.eps)
+    if input.dim() == self.spatial + 1:
+      x = x.squeeze(0)
+    return x
+
+class InstanceNorm2d(InstanceNorm1d):
+  def spatial_dims(self):
+    return 2
+
+class InstanceNorm3d(InstanceNorm1d):
+  def spatial_dims(self):
+    return 3
 
 class MultiheadAttention(nn.Module):
   def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
