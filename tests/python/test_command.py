@@ -173,3 +173,12 @@ def test_scripts_with_early_returns_and_optionals_become_programs(tmp_path, to):
     assert "prim::unchecked_cast" in tern("graph", tmp_path / "early.pt", "--inlined").stdout
     done = tern("convert", tmp_path / "early.pt", tmp_path / f"early.{to}", "--shapes", "x:4x8", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("to", ["onnx", "pt2"])
+def test_dynamically_quantized_scripts_become_programs(tmp_path, to):
+    torch.manual_seed(0)
+    net = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(8, 4)).eval(), {torch.nn.Linear})
+    torch.jit.script(net).save(str(tmp_path / "dynamic.pt"))
+    done = tern("convert", tmp_path / "dynamic.pt", tmp_path / f"dynamic.{to}", "--shapes", "input:2x8", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
