@@ -203,7 +203,15 @@ ir::In Recorder::materialise(SymInt s) {
 ir::Node& Recorder::record(const Op& op, const Arg* args) {
   std::vector<ir::In> inputs;
   inputs.reserve(op.arity);
-  for (int i = 0; i < op.arity; ++i) inputs.push_back(operand(args[i]));
+  const Schema& schema = op.schema();
+  for (int i = 0; i < op.arity; ++i) {
+    inputs.push_back(operand(args[i]));
+    // A list that was left out is an empty one.
+    const SchemaType& type = schema.args[static_cast<size_t>(i)].type;
+    if (type.list && type.base == BaseType::int_ && !type.optional_list && inputs.back().is_constant() &&
+        inputs.back().constant().is_none())
+      inputs.back() = ir::In(tern::Value::list({}, ir::Type::integer()));
+  }
   // A retraced node of the same operator keeps its name; others are named after the operator.
   std::string name;
   if (source && source->op() == &op && source->num_outputs() == 1) name = source->output().name();

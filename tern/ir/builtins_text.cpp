@@ -25,7 +25,6 @@ V format(Args in) {
     out += text_of(in[used++]);
     at = open + 2;
   }
-  if (used < in.size()) failf(ErrorKind::value, "Too many arguments for format string: {}", text);
   return out;
 }
 V percent_format(Args in) {

@@ -4,10 +4,19 @@ namespace tern::jit {
 namespace {
 
 constexpr std::pair<std::string_view, std::string_view> modules[] = {
-    {"MultiheadAttention", "activation"},          {"TransformerEncoderLayer", "transformer"},
-    {"TransformerEncoder", "transformer"},         {"TransformerDecoderLayer", "transformer"},
-    {"TransformerDecoder", "transformer"},         {"Transformer", "transformer"},
+    {"MultiheadAttention", "activation"},
+    {"TransformerEncoderLayer", "transformer"},
+    {"TransformerEncoder", "transformer"},
+    {"TransformerDecoderLayer", "transformer"},
+    {"TransformerDecoder", "transformer"},
+    {"Transformer", "transformer"},
     {"NonDynamicallyQuantizableLinear", "linear"},
+    {"Bilinear", "linear"},
+    {"EmbeddingBag", "sparse"},
+    {"ConvTranspose3d", "conv"},
+    {"InstanceNorm1d", "instancenorm"},
+    {"InstanceNorm2d", "instancenorm"},
+    {"InstanceNorm3d", "instancenorm"},
 };
 
 // Parameters are made in PyTorch's order, so that the same seed gives the same numbers.
@@ -22,6 +31,122 @@ class NonDynamicallyQuantizableLinear(nn.Module):
     self.bias = made.bias
   def forward(self, input):
     return F.linear(input, self.weight, self.bias)
+
+class Bilinear(nn.Module):
+  def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+    super().__init__()
+    if in1_features <= 0:
+      raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+    self.in1_features = in1_features
+    self.in2_features = in2_features
+    self.out_features = out_features
+    self.weight = nn.Parameter(torch.empty([out_features, in1_features, in2_features], device=device, dtype=dtype))
+    bound = 1.0 / math.sqrt(float(in1_features))
+    nn.init.uniform_(self.weight, -bound, bound)
+    if bias:
+      self.bias = nn.Parameter(torch.empty([out_features], device=device, dtype=dtype))
+      nn.init.uniform_(self.bias, -bound, bound)
+    else:
+      self.bias = None
+  def forward(self, input1, input2):
+    return torch.bilinear(input1, input2, self.weight, self.bias)
+
+def three(v):
+  return [v, v, v] if isinstance(v, int) else [v[0], v[1], v[2]]
+
+class ConvTranspose3d(nn.Module):
+  def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
+    super().__init__()
+    if padding_mode != "zeros":
+      raise ValueError("Only \"zeros\" padding mode is supported for ConvTranspose3d")
+    if in_channels % groups != 0 or out_channels % groups != 0:
+      raise ValueError("in_channels and out_channels must be divisible by groups")
+    k = three(kernel_size)
+    self.in_channels = in_channels
+    self.out_channels = out_channels
+    self.kernel_size = k
+    self.stride = three(stride)
+    self.padding = three(padding)
+    self.output_padding = three(output_padding)
+    self.dilation = three(dilation)
+    self.groups = groups
+    self.weight = nn.Parameter(torch.empty([in_channels, out_channels // groups, k[0], k[1], k[2]], device=device, dtype=dtype))
+    nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+    if bias:
+      self.bias = nn.Parameter(torch.empty([out_channels], device=device, dtype=dtype))
+      bound = 1.0 / math.sqrt(float(out_channels // groups * k[0] * k[1] * k[2]))
+      nn.init.uniform_(self.bias, -bound, bound)
+    else:
+      self.bias = None
+  def forward(self, input: Tensor) -> Tensor:
+    return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+
+class EmbeddingBag(nn.Module):
+  def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
+    super().__init__()
+    if max_norm is not None:
+      raise NotImplementedError("max_norm is not supported: renormalise the weight yourself")
+    self.num_embeddings = num_embeddings
+    self.embedding_dim = embedding_dim
+    self.mode = mode
+    self.scale_grad_by_freq = scale_grad_by_freq
+    self.sparse = sparse
+    self.include_last_offset = include_last_offset
+    if _weight is not None:
+      self.weight = nn.Parameter(_weight)
+    else:
+      self.weight = nn.Parameter(torch.empty([num_embeddings, embedding_dim], device=device, dtype=dtype))
+      nn.init.normal_(self.weight)
+    at = padding_idx
+    if at is not None and at < 0:
+      at = num_embeddings + at
+    if at is not None and _weight is None:
+      nn.init.constant_(self.weight[at], 0.0)
+    self.padding_idx: Optional[int] = at
+  def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
+    return F.embedding_bag(input, self.weight, offsets, None, 2.0, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+
+class InstanceNorm1d(nn.Module):
+  def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
+    super().__init__()
+    self.num_features = num_features
+    self.eps = float(eps)
+    self.momentum = float(momentum)
+    self.track_running_stats = track_running_stats
+    if affine:
+      self.weight = nn.Parameter(torch.ones([num_features], device=device, dtype=dtype))
+      self.bias = nn.Parameter(torch.zeros([num_features], device=device, dtype=dtype))
+    else:
+      self.weight = None
+      self.bias = None
+    if track_running_stats:
+      self.register_buffer("running_mean", torch.zeros([num_features], device=device, dtype=dtype))
+      self.register_buffer("running_var", torch.ones([num_features], device=device, dtype=dtype))
+      self.register_buffer("num_batches_tracked", torch.zeros([], dtype=torch.long))
+    else:
+      self.running_mean = None
+      self.running_var = None
+    self.spatial = self.spatial_dims()
+  def spatial_dims(self):
+    return 1
+  def forward(self, input: Tensor) -> Tensor:
+    if input.dim() != self.spatial + 1 and input.dim() != self.spatial + 2:
+      raise ValueError("expected {}D or {}D input (got {}D input)".format(self.spatial + 1, self.spatial + 2, input.dim()))
+    x = input
+    if input.dim() == self.spatial + 1:
+      x = input.unsqueeze(0)
+    x = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, self.training or not self.track_running_stats, self.momentum, self.eps)
+    if input.dim() == self.spatial + 1:
+      x = x.squeeze(0)
+    return x
+
+class InstanceNorm2d(InstanceNorm1d):
+  def spatial_dims(self):
+    return 2
+
+class InstanceNorm3d(InstanceNorm1d):
+  def spatial_dims(self):
+    return 3
 
 class MultiheadAttention(nn.Module):
   def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False, device=None, dtype=None):
@@ -72,84 +197,14 @@ class MultiheadAttention(nn.Module):
       nn.init.xavier_normal_(self.bias_k)
       nn.init.xavier_normal_(self.bias_v)
 
-  def as_number_mask(self, mask: Tensor, like: Tensor) -> Tensor:
-    if mask.dtype == torch.bool:
-      return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(mask, float("-inf"))
-    return mask.to(like.dtype)
-
   def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Optional[Tensor] = None, need_weights: bool = True, attn_mask: Optional[Tensor] = None, average_attn_weights: bool = True, is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
-    batched = query.dim() == 3
-    if query.dim() != 2 and query.dim() != 3:
-      raise AssertionError("query should be unbatched 2D or batched 3D tensor but received {}-D query tensor".format(query.dim()))
-    if is_causal and attn_mask is None:
-      raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    padding = key_padding_mask
-    q, k, v = query, key, value
-    if not batched:
-      q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
-      if padding is not None:
-        padding = padding.unsqueeze(0)
-    elif self.batch_first:
-      q, k, v = q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1)
-    length, batch, width = q.size(0), q.size(1), q.size(2)
-    if width != self.embed_dim:
-      raise AssertionError("was expecting embedding dimension of {}, but got {}".format(self.embed_dim, width))
-    if self.in_proj_weight is not None:
-      weights = self.in_proj_weight.chunk(3)
-    else:
-      weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
-    if self.in_proj_bias is not None:
-      biases = self.in_proj_bias.chunk(3)
-      q, k, v = F.linear(q, weights[0], biases[0]), F.linear(k, weights[1], biases[1]), F.linear(v, weights[2], biases[2])
-    else:
-      q, k, v = F.linear(q, weights[0]), F.linear(k, weights[1]), F.linear(v, weights[2])
-    mask = attn_mask
-    if mask is not None:
-      mask = self.as_number_mask(mask, q)
-      if mask.dim() == 2:
-        mask = mask.unsqueeze(0)
-    if padding is not None:
-      padding = self.as_number_mask(padding, q)
-    if self.bias_k is not None:
-      k = torch.cat([k, self.bias_k.repeat(1, batch, 1)])
-      v = torch.cat([v, self.bias_v.repeat(1, batch, 1)])
-      if mask is not None:
-        mask = F.pad(mask, [0, 1])
-      if padding is not None:
-        padding = F.pad(padding, [0, 1])
-    q = q.reshape(length, batch * self.num_heads, self.head_dim).transpose(0, 1)
-    k = k.reshape(k.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1)
-    v = v.reshape(v.size(0), batch * self.num_heads, self.head_dim).transpose(0, 1)
-    if self.add_zero_attn:
-      none = torch.zeros([batch * self.num_heads, 1, self.head_dim], dtype=k.dtype, device=k.device)
-      k = torch.cat([k, none], 1)
-      v = torch.cat([v, none], 1)
-      if mask is not None:
-        mask = F.pad(mask, [0, 1])
-      if padding is not None:
-        padding = F.pad(padding, [0, 1])
-    scores = torch.bmm(q * math.sqrt(1.0 / float(self.head_dim)), k.transpose(1, 2))
-    if mask is not None:
-      scores = scores + mask
-    if padding is not None:
-      scores = scores + padding.view(batch, 1, 1, k.size(1)).expand(batch, self.num_heads, 1, k.size(1)).reshape(batch * self.num_heads, 1, k.size(1))
-    attention = F.softmax(scores, -1)
-    if self.dropout > 0.0:
-      attention = F.dropout(attention, self.dropout, self.training)
-    result = torch.bmm(attention, v).transpose(0, 1).reshape(length, batch, self.embed_dim)
-    result = self.out_proj(result)
-    if not batched:
-      result = result.squeeze(1)
-    elif self.batch_first:
+    swapped = self.batch_first and query.dim() == 3
+    if swapped:
+      query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
+    result, weights = F.multi_head_attention_forward(query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training, key_padding_mask, need_weights, attn_mask, self.in_proj_weight is None, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal)
+    if swapped:
       result = result.transpose(0, 1)
-    if not need_weights:
-      return result, None
-    shown = attention.view(batch, self.num_heads, length, k.size(1))
-    if average_attn_weights:
-      shown = shown.mean(1)
-    if not batched:
-      shown = shown.squeeze(0)
-    return result, shown
+    return result, weights
 
 def activation_of(activation):
   if activation is F.relu or activation is torch.relu:

@@ -173,7 +173,8 @@ std::optional<std::vector<ir::In>> Compiler::bind_call(Function& f, bool has_sel
       continue;
     }
     Val repeated;
-    if (wanted[i].fixed_size && slots[i]->kind == Val::plain && slots[i]->type->is(TypeKind::int_)) {
+    if (wanted[i].fixed_size && slots[i]->kind == Val::plain &&
+        (slots[i]->type->is(TypeKind::int_) || slots[i]->type->is(TypeKind::float_))) {
       repeated.kind = Val::list;
       repeated.type = wanted[i].type;
       repeated.items.assign(static_cast<size_t>(wanted[i].fixed_size), *slots[i]);

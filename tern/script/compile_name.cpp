@@ -315,7 +315,7 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     return s;
   }
   if (space == "math" && strict_ && n != "pi" && n != "e" && n != "tau" && n != "inf" && n != "nan" &&
-      (n == "log2" || n == "trunc" || n == "remainder" || signatures(Symbol("aten::" + n)).empty()))
+      (n == "log2" || n == "trunc" || signatures(Symbol("aten::" + n)).empty()))
     error(at,
           fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript", n));
   if (space == "math") {
@@ -325,7 +325,7 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     if (n == "inf") return number(double(INFINITY));
     if (n == "nan") return number(double(NAN));
     s.kind = Sugar::builtin;
-    s.text = "aten::" + n;
+    s.text = n == "remainder" ? "aten::mathremainder" : "aten::" + n;
     return s;
   }
   if (space == "torch") {

@@ -239,33 +239,139 @@ def pad(input: Tensor, pad: List[int], mode: str = "constant", value: Optional[f
         return y
     raise NotImplementedError("Unrecognised padding mode {}".format(mode))
 
-def interpolate(input: Tensor, size: Optional[List[int]] = None, scale_factor: Optional[float] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
+def _not_for(mode: str, needed: int, got: int) -> None:
+    raise NotImplementedError("Got {}D input, but {} mode needs {}D input".format(got, mode, needed))
+
+def interpolate(input: Tensor, size: Optional[BroadcastingList1[int]] = None, scale_factor: Optional[BroadcastingList1[float]] = None, mode: str = "nearest", align_corners: Optional[bool] = None, recompute_scale_factor: Optional[bool] = None, antialias: bool = False) -> Tensor:
     n = input.dim() - 2
-    out: List[int] = []
+    aligned = False
+    if align_corners is not None:
+        if mode == "nearest" or mode == "area" or mode == "nearest-exact":
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+        aligned = align_corners
+    out: Optional[List[int]] = None
+    scales: Optional[List[float]] = None
     if size is not None:
-        for i in range(n):
-            out.append(size[i] if len(size) > 1 else size[0])
+        if scale_factor is not None:
+            raise ValueError("only one of size or scale_factor should be defined")
+        sizes = size
+        if len(size) == 1:
+            sizes = [size[0] for _ in range(n)]
+        if len(sizes) != n:
+            raise ValueError("Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {} and output size of {}".format(input.shape[2:], size))
+        out = sizes
     elif scale_factor is not None:
-        for i in range(n):
-            out.append(int(math.floor(float(input.size(i + 2)) * scale_factor)))
+        factors = scale_factor
+        if len(scale_factor) == 1:
+            factors = [scale_factor[0] for _ in range(n)]
+        if len(factors) != n:
+            raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {} and scale_factor of {}".format(input.shape[2:], scale_factor))
+        again = False
+        if recompute_scale_factor is not None:
+            again = recompute_scale_factor
+        if again or mode == "area":
+            out = [int(math.floor(float(input.size(i + 2)) * factors[i])) for i in range(n)]
+        else:
+            scales = factors
     else:
         raise ValueError("either size or scale_factor should be defined")
+    if antialias:
+        if n != 2 or (mode != "bilinear" and mode != "bicubic"):
+            raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        if mode == "bilinear":
+            return torch.ops.aten._upsample_bilinear2d_aa(input, out, aligned, scales)
+        return torch.ops.aten._upsample_bicubic2d_aa(input, out, aligned, scales)
+    if mode == "nearest":
+        if n == 1:
+            return torch.ops.aten.upsample_nearest1d(input, out, scales)
+        if n == 2:
+            return torch.ops.aten.upsample_nearest2d(input, out, scales)
+        if n == 3:
+            return torch.ops.aten.upsample_nearest3d(input, out, scales)
+    if mode == "nearest-exact":
+        if n == 1:
+            return torch.ops.aten._upsample_nearest_exact1d(input, out, scales)
+        if n == 2:
+            return torch.ops.aten._upsample_nearest_exact2d(input, out, scales)
+        if n == 3:
+            return torch.ops.aten._upsample_nearest_exact3d(input, out, scales)
+    if mode == "area" and out is not None:
+        if n == 1:
+            return torch.ops.aten.adaptive_avg_pool1d(input, out)
+        if n == 2:
+            return torch.ops.aten.adaptive_avg_pool2d(input, out)
+        if n == 3:
+            return torch.ops.aten.adaptive_avg_pool3d(input, out)
+    if n >= 1 and n <= 3:
+        if mode == "linear":
+            if n != 1:
+                _not_for(mode, 3, n + 2)
+            return torch.ops.aten.upsample_linear1d(input, out, aligned, scales)
+        if mode == "bilinear":
+            if n != 2:
+                _not_for(mode, 4, n + 2)
+            return torch.ops.aten.upsample_bilinear2d(input, out, aligned, scales)
+        if mode == "bicubic":
+            if n != 2:
+                _not_for(mode, 4, n + 2)
+            return torch.ops.aten.upsample_bicubic2d(input, out, aligned, scales)
+        if mode == "trilinear":
+            if n != 3:
+                _not_for(mode, 5, n + 2)
+            return torch.ops.aten.upsample_trilinear3d(input, out, aligned, scales)
+    raise NotImplementedError("Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {})".format(input.dim(), mode))
+
+def upsample(input: Tensor, size: Optional[BroadcastingList1[int]] = None, scale_factor: Optional[BroadcastingList1[float]] = None, mode: str = "nearest", align_corners: Optional[bool] = None) -> Tensor:
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+def upsample_nearest(input: Tensor, size: Optional[BroadcastingList1[int]] = None, scale_factor: Optional[BroadcastingList1[float]] = None) -> Tensor:
+    return interpolate(input, size, scale_factor, "nearest")
+
+def upsample_bilinear(input: Tensor, size: Optional[BroadcastingList1[int]] = None, scale_factor: Optional[BroadcastingList1[float]] = None) -> Tensor:
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+def affine_grid(theta: Tensor, size: List[int], align_corners: Optional[bool] = None) -> Tensor:
     aligned = False
     if align_corners is not None:
         aligned = align_corners
-    if mode == "nearest":
-        if n == 1:
-            return torch.ops.aten.upsample_nearest1d(input, out)
-        if n == 2:
-            return torch.ops.aten.upsample_nearest2d(input, out)
-        return torch.ops.aten.upsample_nearest3d(input, out)
-    if mode == "linear":
-        return torch.ops.aten.upsample_linear1d(input, out, aligned)
-    if mode == "bilinear":
-        return torch.ops.aten.upsample_bilinear2d(input, out, aligned)
-    if mode == "bicubic":
-        return torch.ops.aten.upsample_bicubic2d(input, out, aligned)
-    raise NotImplementedError("interpolate: mode {} for {} dimensions".format(mode, n))
+    return torch.affine_grid_generator(theta, size, aligned)
+
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: Optional[bool] = None) -> Tensor:
+    if mode != "bilinear" and mode != "nearest" and mode != "bicubic":
+        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{}'".format(mode))
+    if padding_mode != "zeros" and padding_mode != "border" and padding_mode != "reflection":
+        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{}'".format(padding_mode))
+    aligned = False
+    if align_corners is not None:
+        aligned = align_corners
+    how = 0 if mode == "bilinear" else 1 if mode == "nearest" else 2
+    outside = 0 if padding_mode == "zeros" else 1 if padding_mode == "border" else 2
+    return torch.grid_sampler(input, grid, how, outside, aligned)
+
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Optional[Tensor] = None, max_norm: Optional[float] = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Optional[Tensor] = None, include_last_offset: bool = False, padding_idx: Optional[int] = None) -> Tensor:
+    if max_norm is not None:
+        raise NotImplementedError("embedding_bag: max_norm is not supported here: renormalise the weight before")
+    how = 0 if mode == "sum" else 1 if mode == "mean" else 2
+    if mode != "sum" and mode != "mean" and mode != "max":
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{}'). Please open a feature request on GitHub.".format(mode))
+    flat = input
+    weights = per_sample_weights
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences.")
+        starts = torch.arange(0, input.numel(), input.size(1), dtype=input.dtype, device=input.device)
+        flat = input.reshape(-1)
+        if weights is not None:
+            weights = weights.reshape(-1)
+    elif input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        starts = offsets
+    else:
+        raise ValueError("input has to be 1D or 2D Tensor, but got Tensor of dimension {}".format(input.dim()))
+    return torch.embedding_bag(weight, flat, starts, scale_grad_by_freq, how, sparse, weights, include_last_offset, padding_idx)[0]
 
 def max_pool1d(input: Tensor, kernel_size: BroadcastingList1[int], stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = [0], dilation: BroadcastingList1[int] = [1], ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
     steps = torch.jit.annotate(List[int], [])
@@ -335,6 +441,75 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: BroadcastingList2[in
     out = torch.ops.aten.avg_pool2d(input.pow(norm_type), kernel_size, step, [0, 0], ceil_mode)
     return (torch.sign(out) * torch.relu(torch.abs(out))).mul(area).pow(1.0 / norm_type)
 
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: BroadcastingList3[int], stride: Optional[BroadcastingList3[int]] = None, ceil_mode: bool = False) -> Tensor:
+    step = kernel_size if stride is None else stride
+    volume = kernel_size[0] * kernel_size[1] * kernel_size[2]
+    out = torch.ops.aten.avg_pool3d(input.pow(norm_type), kernel_size, step, [0, 0, 0], ceil_mode)
+    return (torch.sign(out) * torch.relu(torch.abs(out))).mul(volume).pow(1.0 / norm_type)
+
+def _unpool_size(input: Tensor, kernel_size: List[int], stride: List[int], padding: List[int], output_size: Optional[List[int]]) -> List[int]:
+    n = len(kernel_size)
+    first = input.dim() - n
+    natural = [(input.size(first + i) - 1) * stride[i] + kernel_size[i] - 2 * padding[i] for i in range(n)]
+    if output_size is None:
+        return natural
+    wanted = output_size
+    if len(wanted) == n + 2:
+        wanted = wanted[2:]
+    if len(wanted) != n:
+        raise ValueError("output_size should be a sequence containing {} or {} elements, but it has a length of '{}'".format(n, n + 2, len(output_size)))
+    for i in range(n):
+        if wanted[i] <= natural[i] - stride[i] or wanted[i] >= natural[i] + stride[i]:
+            raise ValueError("invalid output_size \"{}\" (dim {} must be between {} and {})".format(wanted, i, natural[i] - stride[i], natural[i] + stride[i]))
+    return wanted
+
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList1[int], stride: Optional[BroadcastingList1[int]] = None, padding: BroadcastingList1[int] = [0], output_size: Optional[List[int]] = None) -> Tensor:
+    step = kernel_size if stride is None else stride
+    size = _unpool_size(input, kernel_size, step, padding, output_size)
+    return torch.ops.aten.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [size[0], 1]).squeeze(-1)
+
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList2[int], stride: Optional[BroadcastingList2[int]] = None, padding: BroadcastingList2[int] = [0, 0], output_size: Optional[List[int]] = None) -> Tensor:
+    step = kernel_size if stride is None else stride
+    return torch.ops.aten.max_unpool2d(input, indices, _unpool_size(input, kernel_size, step, padding, output_size))
+
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList3[int], stride: Optional[BroadcastingList3[int]] = None, padding: BroadcastingList3[int] = [0, 0, 0], output_size: Optional[List[int]] = None) -> Tensor:
+    step = kernel_size if stride is None else stride
+    return torch.ops.aten.max_unpool3d(input, indices, _unpool_size(input, kernel_size, step, padding, output_size), step, padding)
+
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int], output_size: Optional[BroadcastingList2[int]] = None, output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    if output_size is not None:
+        size = output_size
+    elif output_ratio is not None:
+        size = [int(float(input.size(-2)) * output_ratio[0]), int(float(input.size(-1)) * output_ratio[1])]
+    else:
+        raise ValueError("fractional_max_pool2d requires specifying either an output_size or an output_ratio")
+    if _random_samples is not None:
+        samples = _random_samples
+    else:
+        batch = 1 if input.dim() == 3 else input.size(0)
+        samples = torch.rand([batch, input.size(-3), 2], dtype=input.dtype, device=input.device)
+    return torch.ops.aten.fractional_max_pool2d(input, kernel_size, size, samples)
+
+def fractional_max_pool2d(input: Tensor, kernel_size: BroadcastingList2[int], output_size: Optional[BroadcastingList2[int]] = None, output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tensor:
+    return fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)[0]
+
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int], output_size: Optional[BroadcastingList3[int]] = None, output_ratio: Optional[BroadcastingList3[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    if output_size is not None:
+        size = output_size
+    elif output_ratio is not None:
+        size = [int(float(input.size(i - 3)) * output_ratio[i]) for i in range(3)]
+    else:
+        raise ValueError("fractional_max_pool3d requires specifying either an output_size or an output_ratio")
+    if _random_samples is not None:
+        samples = _random_samples
+    else:
+        batch = 1 if input.dim() == 4 else input.size(0)
+        samples = torch.rand([batch, input.size(-4), 3], dtype=input.dtype, device=input.device)
+    return torch.ops.aten.fractional_max_pool3d(input, kernel_size, size, samples)
+
+def fractional_max_pool3d(input: Tensor, kernel_size: BroadcastingList3[int], output_size: Optional[BroadcastingList3[int]] = None, output_ratio: Optional[BroadcastingList3[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tensor:
+    return fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)[0]
+
 def unfold(input: Tensor, kernel_size: BroadcastingList2[int], dilation: BroadcastingList2[int] = [1, 1], padding: BroadcastingList2[int] = [0, 0], stride: BroadcastingList2[int] = [1, 1]) -> Tensor:
     return torch.ops.aten.im2col(input, kernel_size, dilation, padding, stride)
 
@@ -393,6 +568,23 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
     return _reduced(torch.log1p(torch.exp(-target * input)), reduction)
 
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:
+    return torch.ops.aten.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity)
+
+def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    if p != 1 and p != 2:
+        raise ValueError("only p == 1 and p == 2 supported")
+    return torch.ops.aten.multi_margin_loss(input, target, p, margin, weight, _reduction(reduction))
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    return torch.ops.aten.multilabel_margin_loss(input, target, _reduction(reduction))
+
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    if weight is not None:
+        loss = loss * weight
+    return _reduced(loss.mean(-1), reduction)
+
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
     cos = torch.cosine_similarity(input1, input2, -1)
     zeros = torch.zeros_like(cos)
@@ -428,6 +620,96 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     return torch.norm(x1 - x2 + eps, p, -1, keepdim)
+
+def _number_mask(mask: Tensor, like: Tensor) -> Tensor:
+    if mask.dtype == torch.bool:
+        return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(mask, float("-inf"))
+    return mask.to(like.dtype)
+
+def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Optional[Tensor], in_proj_bias: Optional[Tensor], bias_k: Optional[Tensor], bias_v: Optional[Tensor], add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor, out_proj_bias: Optional[Tensor], training: bool = True, key_padding_mask: Optional[Tensor] = None, need_weights: bool = True, attn_mask: Optional[Tensor] = None, use_separate_proj_weight: bool = False, q_proj_weight: Optional[Tensor] = None, k_proj_weight: Optional[Tensor] = None, v_proj_weight: Optional[Tensor] = None, static_k: Optional[Tensor] = None, static_v: Optional[Tensor] = None, average_attn_weights: bool = True, is_causal: bool = False) -> Tuple[Tensor, Optional[Tensor]]:
+    batched = query.dim() == 3
+    if query.dim() != 2 and query.dim() != 3:
+        raise AssertionError("query should be unbatched 2D or batched 3D tensor but received {}-D query tensor".format(query.dim()))
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    padding = key_padding_mask
+    q, k, v = query, key, value
+    if not batched:
+        q, k, v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
+        if padding is not None:
+            padding = padding.unsqueeze(0)
+    length, batch, width = q.size(0), q.size(1), q.size(2)
+    if width != embed_dim_to_check:
+        raise AssertionError("was expecting embedding dimension of {}, but got {}".format(embed_dim_to_check, width))
+    head = width // num_heads
+    if head * num_heads != width:
+        raise AssertionError("embed_dim {} not divisible by num_heads {}".format(width, num_heads))
+    if use_separate_proj_weight:
+        if q_proj_weight is None or k_proj_weight is None or v_proj_weight is None:
+            raise AssertionError("use_separate_proj_weight is True but a weight is None")
+        weights = [q_proj_weight, k_proj_weight, v_proj_weight]
+    else:
+        if in_proj_weight is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        weights = in_proj_weight.chunk(3)
+    if in_proj_bias is not None:
+        biases = in_proj_bias.chunk(3)
+        q, k, v = torch.linear(q, weights[0], biases[0]), torch.linear(k, weights[1], biases[1]), torch.linear(v, weights[2], biases[2])
+    else:
+        q, k, v = torch.linear(q, weights[0]), torch.linear(k, weights[1]), torch.linear(v, weights[2])
+    mask = attn_mask
+    if mask is not None:
+        mask = _number_mask(mask, q)
+        if mask.dim() == 2:
+            mask = mask.unsqueeze(0)
+    if padding is not None:
+        padding = _number_mask(padding, q)
+    if bias_k is not None and bias_v is not None:
+        k = torch.cat([k, bias_k.repeat(1, batch, 1)])
+        v = torch.cat([v, bias_v.repeat(1, batch, 1)])
+        if mask is not None:
+            mask = torch.constant_pad_nd(mask, [0, 1])
+        if padding is not None:
+            padding = torch.constant_pad_nd(padding, [0, 1])
+    rows = batch * num_heads
+    q = q.reshape(length, rows, head).transpose(0, 1)
+    if static_k is not None:
+        k = static_k
+    else:
+        k = k.reshape(k.size(0), rows, head).transpose(0, 1)
+    if static_v is not None:
+        v = static_v
+    else:
+        v = v.reshape(v.size(0), rows, head).transpose(0, 1)
+    if add_zero_attn:
+        none = torch.zeros([rows, 1, head], dtype=k.dtype, device=k.device)
+        k = torch.cat([k, none], 1)
+        v = torch.cat([v, none], 1)
+        if mask is not None:
+            mask = torch.constant_pad_nd(mask, [0, 1])
+        if padding is not None:
+            padding = torch.constant_pad_nd(padding, [0, 1])
+    source = k.size(1)
+    scores = torch.bmm(q * math.sqrt(1.0 / float(head)), k.transpose(1, 2))
+    if mask is not None:
+        scores = scores + mask
+    if padding is not None:
+        scores = scores + padding.view(batch, 1, 1, source).expand(batch, num_heads, 1, source).reshape(rows, 1, source)
+    attention = torch.softmax(scores, -1)
+    if dropout_p > 0.0:
+        attention = dropout(attention, dropout_p, training)
+    result = torch.bmm(attention, v).transpose(0, 1).reshape(length, batch, width)
+    result = torch.linear(result, out_proj_weight, out_proj_bias)
+    if not batched:
+        result = result.squeeze(1)
+    if not need_weights:
+        return result, None
+    shown = attention.view(batch, num_heads, length, source)
+    if average_attn_weights:
+        shown = shown.mean(1)
+    if not batched:
+        shown = shown.squeeze(0)
+    return result, shown
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
     return torch.ops.aten.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

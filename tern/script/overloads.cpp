@@ -203,7 +203,8 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
       return v;
     }
     case Pattern::optional: {
-      if (v.is_none()) return v;
+      if (v.kind == Val::plain && v.type->is(TypeKind::none))
+        return v;  // also a variable that is known to be
       if (v.kind == Val::plain && v.type->is(TypeKind::optional)) {
         Bindings trial = b;
         if (!bind_pattern(v.type, p, trial)) return std::nullopt;

@@ -21,7 +21,7 @@ namespace {
 
 using V = tern::Value;
 
-constexpr const char* sources[] = {"layers", "loops", "recurrent", "resnet", "transformers"};
+constexpr const char* sources[] = {"layers", "loops", "recurrent", "resnet", "transformers", "many_layers"};
 
 std::string read(const std::string& name) {
   std::ifstream file(testing::source_dir() + "/tests/jit/sources/" + name + ".py");
@@ -48,7 +48,7 @@ TEST(ModuleFromSource, is_what_pytorch_makes) {
 import sys, os, re, torch, warnings
 warnings.simplefilter("ignore")
 made, folder = sys.argv[1], sys.argv[2]
-for name in ("layers", "loops", "recurrent", "resnet", "transformers"):
+for name in ("layers", "loops", "recurrent", "resnet", "transformers", "many_layers"):
     path = f"{folder}/{name}.py"
     text = open(path).read()
     scope = {"__name__": name}

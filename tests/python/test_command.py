@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+from typing import Optional
 
 import numpy
 import pytest
@@ -145,3 +146,39 @@ def test_graph_optimized_and_with_shapes(model):
 def test_flags_for_modules_are_refused_for_programs(model, flags):
     done = tern(flags[0], model / "net.pt2", *flags[1:])
     assert done.returncode == 1 and "are for .pt files" in done.stderr
+
+
+class Early(torch.nn.Module):
+    def helper(self, x, w: Optional[torch.Tensor]):
+        if w is None:
+            if x.dim() == 5:
+                raise ValueError("five")
+            return x * 2
+        return x + w
+
+    def forward(self, x):
+        if x.dim() == 3:
+            r = x
+        elif x.dim() == 4:
+            raise ValueError("four")
+        else:
+            r = self.helper(self.helper(x, None), x)
+        return r
+
+
+@pytest.mark.parametrize("to", ["onnx", "pt2"])
+def test_scripts_with_early_returns_and_optionals_become_programs(tmp_path, to):
+    torch.jit.script(Early()).save(str(tmp_path / "early.pt"))
+    assert "prim::Uninitialized" in tern("graph", tmp_path / "early.pt", "--inlined").stdout
+    assert "prim::unchecked_cast" in tern("graph", tmp_path / "early.pt", "--inlined").stdout
+    done = tern("convert", tmp_path / "early.pt", tmp_path / f"early.{to}", "--shapes", "x:4x8", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("to", ["onnx", "pt2"])
+def test_dynamically_quantized_scripts_become_programs(tmp_path, to):
+    torch.manual_seed(0)
+    net = torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(8, 4)).eval(), {torch.nn.Linear})
+    torch.jit.script(net).save(str(tmp_path / "dynamic.pt"))
+    done = tern("convert", tmp_path / "dynamic.pt", tmp_path / f"dynamic.{to}", "--shapes", "input:2x8", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
