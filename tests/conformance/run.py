@@ -1,6 +1,6 @@
-"""Conformance of every operator with PyTorch: all samples along all routes, a report, and a ratchet.
+"""Conformance of every operator with PyTorch: its samples along all routes, a report, and a ratchet.
 
-    python tests/conformance/run.py            everything: `make conformance`
+    python tests/conformance/run.py            twelve samples of an entry in every dtype: `make conformance`
     python tests/conformance/run.py --quick    two samples of an entry in four dtypes: part of `make test`
     python tests/conformance/run.py --accept   writes known_differences.txt anew; a new line's reason is to be filled in
 
@@ -148,7 +148,7 @@ def write_report(passed, failed, missing, settled):
         "[tests/conformance/known_differences.txt](../tests/conformance/known_differences.txt).",
         "",
         f"{len(table)} operators, {total_passed + total_failed} comparisons, {share(total_passed, total_failed)} agree. {settled} of those that agree differ by more than their",
-        "tolerance, and Tern's is the result nearer to the same call in float64 ([truth.py](../tests/conformance/truth.py)).",
+        "tolerance, and Tern's are no farther from the same call in float64 than PyTorch's ([truth.py](../tests/conformance/truth.py)).",
         "",
         "| route | what is compared | samples | agree |",
         "|---|---|---|---|",
