@@ -47,7 +47,7 @@ class Table {
     if (count_ * 2 <= slots->size) {
       place(*slots, id, hash);
     } else {
-      auto* larger = new Slots(slots->size * 2);
+      auto* larger = new Slots(slots->size * 2, slots);
       for (uint32_t i = 1; i < count_; ++i) place(*larger, i, entry(i).hash);
       slots_.store(larger, std::memory_order_release);
     }
@@ -65,9 +65,11 @@ class Table {
     uint32_t size, hash;
   };
   struct Slots {
-    explicit Slots(uint32_t n) : size(n), ids(new std::atomic<uint32_t>[n]()) {}
+    explicit Slots(uint32_t n, const Slots* outgrown = nullptr)
+        : size(n), ids(new std::atomic<uint32_t>[n]()), before(outgrown) {}
     uint32_t size;  // a power of two
     std::atomic<uint32_t>* ids;
+    const Slots* before;
   };
 
   const Entry& entry(uint32_t id) const {

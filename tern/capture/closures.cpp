@@ -1,14 +1,13 @@
 #include "tern/capture/closures.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace tern::capture {
 namespace {
 
 // Values from outside, in order of first use. `inside` holds what the blocks themselves define.
 struct Finder {
-  std::unordered_set<const ir::Value*> inside, seen;
+  FlatSet<const ir::Value*> inside, seen;
   std::vector<ir::Value*> found;
 
   void look(const ir::Operand& o) {

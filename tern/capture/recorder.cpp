@@ -69,11 +69,13 @@ ir::In Recorder::operand(const Arg& a) {
       return operand(a.sym());
     case ArgKind::tensors: {
       std::vector<ir::In> items;
+      items.reserve(a.tensors().size());
       for (const Tensor& t : a.tensors()) items.push_back(operand(t));
       return ir::In::list(std::move(items));
     }
     case ArgKind::ints: {
       std::vector<ir::In> items;
+      items.reserve(a.syms().size());
       for (SymInt s : a.syms()) items.push_back(operand(s));
       return ir::In::list(std::move(items));
     }

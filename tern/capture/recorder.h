@@ -1,8 +1,6 @@
 // Recorder: writes every call it sees into a graph. Mounted on the record rung it sees what the user called
 // (trace, training export); on the core rung what is left after mutation and composites are gone.
 #pragma once
-#include <unordered_map>
-
 #include "tern/dispatch/autocast.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/recording.h"
@@ -29,8 +27,8 @@ class Recorder : public Mode, public TraceListener {
 
   // What is known of symbols inside a block is not known outside of it.
   struct Known {
-    std::unordered_map<int64_t, ir::Value*> symbols;
-    std::unordered_map<int64_t, std::pair<ir::Value*, int64_t>> sources;
+    FlatMap<int64_t, ir::Value*> symbols;
+    FlatMap<int64_t, std::pair<ir::Value*, int64_t>> sources;
   };
   Known known() const { return {symbols_, sources_}; }
   void forget_to(Known k) {
@@ -57,7 +55,7 @@ class Recorder : public Mode, public TraceListener {
     bool grad = true;
     std::optional<AutocastSetting> autocast;
   };
-  std::unordered_map<const ir::Node*, Region> regions;
+  FlatMap<const ir::Node*, Region> regions;
   bool note_regions = false;
   void note(const ir::Node& node);
   void forget(const ir::Node& node) { regions.erase(&node); }
@@ -74,12 +72,12 @@ class Recorder : public Mode, public TraceListener {
   void warn_of_views(const Op& op, const Tensor& changed);
 
   Rung rung_;
-  std::unordered_map<const TensorBody*, ir::Value*> values_;
+  FlatMap<const TensorBody*, ir::Value*> values_;
   std::vector<Tensor> kept_;
-  std::unordered_map<const StorageBody*, size_t> handles_;  // how many of the tensors share it
-  std::unordered_map<int64_t, ir::Value*> symbols_;         // by bits
+  FlatMap<const StorageBody*, size_t> handles_;  // how many of the tensors share it
+  FlatMap<int64_t, ir::Value*> symbols_;         // by bits
   // Where a size of the graph's inputs can be read: symbol -> (value, dim).
-  std::unordered_map<int64_t, std::pair<ir::Value*, int64_t>> sources_;
+  FlatMap<int64_t, std::pair<ir::Value*, int64_t>> sources_;
 };
 
 }  // namespace tern::capture

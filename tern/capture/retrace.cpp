@@ -1,6 +1,7 @@
 #include "tern/capture/retrace.h"
 
 #include <optional>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/capture/closures.h"

@@ -1,5 +1,6 @@
 #include "tern/capture/shapes.h"
 
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tern/base/format.h"

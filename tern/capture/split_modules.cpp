@@ -11,10 +11,11 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(ir::Graph& graph, const std::unordered_map<std::string, ir::Value*>& attributes,
-           const Function<std::string(const std::string&)>& method_name,
-           const Function<ir::Value&(const std::string&)>& attribute, std::string_view class_name)
+  Splitter(ir::Graph& graph, const FlatMap<Symbol, ir::Value*>& attributes,
+           const Function<std::string(Symbol)>& method_name, const Function<ir::Value&(Symbol)>& attribute,
+           std::string_view class_name)
       : graph_(graph), method_name_(method_name), attribute_(attribute), class_name_(class_name) {
+    paths_.reserve(attributes.size());
     for (auto& [path, value] : attributes) paths_.emplace(value, path);
   }
 
@@ -33,7 +34,7 @@ class Splitter {
 
   void split(ir::Node& call) {
     ir::Block& body = *call.blocks()[0];
-    std::string path = call.attribute("path")->string();
+    Symbol path = call.attribute("path")->string();
     std::vector<ir::Value*> results = used_outside(body);
     for (ir::Value* v : results) body.add_return(*v);
 
@@ -43,16 +44,14 @@ class Splitter {
     method.graph = std::make_unique<ir::Graph>();
     ir::Graph& g = *method.graph;
     g.shapes = graph_.shapes;
-    std::string type = path.empty() ? std::string(class_name_) : std::string(class_name_) + "." + path;
-    ir::Value& self = g.add_input(ir::Type::class_named(type), "self");
-    std::unordered_map<std::string, ir::Value*> read{{path, &self}};
+    ir::Value& self = g.add_input(ir::Type::class_named(join_path(class_name_, path.view())), "self");
+    FlatMap<Symbol, ir::Value*> read;
+    read[path] = &self;
     ir::ValueMap map;
     std::vector<ir::Value*> arguments;
     for (ir::Value* v : values_from_outside(body)) {
       auto it = paths_.find(v);
-      bool own =
-          it != paths_.end() && (path.empty() || it->second == path || it->second.starts_with(path + "."));
-      if (own) {
+      if (it != paths_.end() && is_at_or_below(it->second, path)) {
         map.emplace(v, ir::In(read_attribute(g, read, it->second, v->type())));
       } else {
         arguments.push_back(v);
@@ -72,14 +71,13 @@ class Splitter {
 
     ir::Value& module = attribute_(path);
     paths_.emplace(&module, path);
-    for (std::string p = path; !p.empty();) {  // the modules on the way are attributes too
-      size_t dot = p.rfind('.');
-      if (dot == std::string::npos) break;
-      p = p.substr(0, dot);
+    // The modules on the way are attributes too.
+    for (Symbol p = split_path(path).first; !p.empty(); p = split_path(p).first)
       paths_.emplace(&attribute_(p), p);
-    }
     ir::InsertAt here(call);
-    std::vector<ir::In> inputs{module};
+    std::vector<ir::In> inputs;
+    inputs.reserve(arguments.size() + 1);
+    inputs.push_back(module);
     for (ir::Value* v : arguments) inputs.push_back(*v);
     const ir::Type* types[] = {results.empty()       ? ir::Type::none()
                                : results.size() == 1 ? without_facts(results[0]->type())
@@ -125,14 +123,18 @@ class Splitter {
     return found;
   }
 
-  ir::Value& read_attribute(ir::Graph& g, std::unordered_map<std::string, ir::Value*>& read,
-                            const std::string& path, const ir::Type* type) {
-    auto it = read.find(path);
-    if (it != read.end()) return *it->second;
-    size_t dot = path.rfind('.');
-    std::string owner = dot == std::string::npos ? "" : path.substr(0, dot), name = path.substr(dot + 1);
-    std::string owner_type = std::string(class_name_) + (owner.empty() ? "" : "." + owner);
-    ir::Value& from = read_attribute(g, read, owner, ir::Type::class_named(owner_type));
+  static bool is_at_or_below(Symbol path, Symbol module) {
+    if (module.empty() || path == module) return true;
+    std::string_view below = path.view(), above = module.view();
+    return below.size() > above.size() && below[above.size()] == '.' && below.starts_with(above);
+  }
+
+  ir::Value& read_attribute(ir::Graph& g, FlatMap<Symbol, ir::Value*>& read, Symbol path,
+                            const ir::Type* type) {
+    if (auto it = read.find(path); it != read.end()) return *it->second;
+    auto [owner, name] = split_path(path);
+    ir::Value& from =
+        read_attribute(g, read, owner, ir::Type::class_named(join_path(class_name_, owner.view())));
     ir::In in[] = {from};
     const ir::Type* types[] = {type};
     ir::Node& node = g.make("prim::GetAttr", in, types, name);
@@ -141,19 +143,33 @@ class Splitter {
   }
 
   ir::Graph& graph_;
-  const Function<std::string(const std::string&)>& method_name_;
-  const Function<ir::Value&(const std::string&)>& attribute_;
+  const Function<std::string(Symbol)>& method_name_;
+  const Function<ir::Value&(Symbol)>& attribute_;
   std::string_view class_name_;
-  std::unordered_map<const ir::Value*, std::string> paths_;
+  FlatMap<const ir::Value*, Symbol> paths_;
   std::vector<SubMethod> methods_;
 };
 
 }  // namespace
 
-std::vector<SubMethod> split_modules(ir::Graph& graph,
-                                     const std::unordered_map<std::string, ir::Value*>& attributes,
-                                     const Function<std::string(const std::string& path)>& method_name,
-                                     const Function<ir::Value&(const std::string& path)>& attribute,
+std::pair<Symbol, std::string_view> split_path(Symbol path) {
+  std::string_view text = path.view();
+  size_t dot = text.rfind('.');
+  if (dot == std::string_view::npos) return {Symbol(), text};
+  return {Symbol(text.substr(0, dot)), text.substr(dot + 1)};
+}
+
+Symbol join_path(std::string_view above, std::string_view name) {
+  if (above.empty() || name.empty()) return Symbol(name.empty() ? above : name);
+  std::string text;
+  text.reserve(above.size() + 1 + name.size());
+  text.append(above).append(1, '.').append(name);
+  return Symbol(text);
+}
+
+std::vector<SubMethod> split_modules(ir::Graph& graph, const FlatMap<Symbol, ir::Value*>& attributes,
+                                     const Function<std::string(Symbol path)>& method_name,
+                                     const Function<ir::Value&(Symbol path)>& attribute,
                                      std::string_view class_name) {
   return Splitter(graph, attributes, method_name, attribute, class_name).run();
 }

@@ -221,7 +221,7 @@ Trace Tracer::run(const Traceable& f, const std::vector<tern::Value>& inputs) {
   if (options_.method_name) {
     result.methods = split_modules(
         *graph_, attributes_, options_.method_name,
-        [this](const std::string& path) -> ir::Value& { return attribute(path); }, options_.class_name);
+        [this](Symbol path) -> ir::Value& { return attribute(path); }, options_.class_name);
     for (SubMethod& m : result.methods) {
       ir::lower_tuples(*m.graph);
       ir::dce(*m.graph);
@@ -398,14 +398,12 @@ ir::In Tracer::unknown(const Tensor& t) {
 }
 
 // GetAttr along the path, each module read once; at the start of the graph, so that every use is below.
-ir::Value& Tracer::attribute(const std::string& path) {
+ir::Value& Tracer::attribute(Symbol path) {
   if (path.empty()) return *self_;
-  auto [it, fresh] = attributes_.try_emplace(path, nullptr);
-  if (!fresh) return *it->second;
-  size_t dot = path.rfind('.');
-  ir::Value& owner = dot == std::string::npos ? *self_ : attribute(path.substr(0, dot));
-  std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
-  const ir::Type* types[] = {ir::Type::class_named(options_.class_name + "." + path)};
+  if (auto it = attributes_.find(path); it != attributes_.end()) return *it->second;
+  auto [above, name] = split_path(path);
+  ir::Value& owner = attribute(above);
+  const ir::Type* types[] = {ir::Type::class_named(join_path(options_.class_name, path.view()))};
   ir::In in[] = {owner};
   ir::InsertAt at(last_attribute_ ? *last_attribute_->next() : *graph_->top().first());
   ir::Node& node = graph_->make("prim::GetAttr", in, types, name);
@@ -422,7 +420,7 @@ void Tracer::enter(const nn::Module& module) {
     return;
   }
   ir::Node& node = graph_->make("prim::TracedModuleForward", {}, {});
-  node.set_attribute("path", tern::Value(it->second));
+  node.set_attribute("path", tern::Value(it->second.view()));
   node.set_origin(Recorder::here());
   graph_->insert_at_end(node.add_block());
   entered_.push_back(&node);

@@ -11,13 +11,13 @@ namespace tern::capture {
 
 // A tensor that belongs to the module being traced: read by GetAttr along its path.
 struct StateTensor {
-  std::string path;  // "fc1.weight"
+  Symbol path;  // "fc1.weight"
   Tensor tensor;
 };
 // A module below the one being traced.
 struct SubModule {
-  std::string path;  // "encoder.layers.0"
-  const void* id;    // nn::Module::id()
+  Symbol path;     // "encoder.layers.0"
+  const void* id;  // nn::Module::id()
 };
 
 struct TraceOptions {
@@ -28,12 +28,13 @@ struct TraceOptions {
   std::vector<std::string> names = {};  // of the inputs; "x", "input_1" ... by default
   std::vector<SubModule> modules = {};  // whose calls stay calls
   // The name of the next method of a module, by its path.
-  Function<std::string(const std::string& path)> method_name = {};
+  Function<std::string(Symbol path)> method_name = {};
 };
 
 // A method of a module below: its graph takes self first. Types of modules are `class_name.path`.
 struct SubMethod {
-  std::string path, name;
+  Symbol path;
+  std::string name;
   std::unique_ptr<ir::Graph> graph;
 };
 
@@ -53,7 +54,7 @@ class Tracer final : public nn::CallObserver, public autograd::ApplyRecorder {
   static Tracer* current();  // of this thread, while the function runs and its calls are recorded
 
   Recorder& recorder() { return recorder_; }
-  ir::Value& attribute(const std::string& path);  // a tensor or module of the traced module, by its path
+  ir::Value& attribute(Symbol path);  // a tensor or module of the traced module, by its path
   // A value as one operand: containers become nodes.
   ir::In operand(const tern::Value& v);
   // Ties the tensors in a result to what the graph unpacks from a value.
@@ -78,9 +79,9 @@ class Tracer final : public nn::CallObserver, public autograd::ApplyRecorder {
   Recorder recorder_;
   ir::Value* self_ = nullptr;
   ir::Node* last_attribute_ = nullptr;
-  std::unordered_map<const TensorBody*, std::string> paths_;
-  std::unordered_map<std::string, ir::Value*> attributes_;
-  std::unordered_map<const void*, std::string> modules_;
+  FlatMap<const TensorBody*, Symbol> paths_;
+  FlatMap<Symbol, ir::Value*> attributes_;
+  FlatMap<const void*, Symbol> modules_;
   std::vector<ir::Node*> entered_;
   bool warned_of_list_ = false;
 };
@@ -92,12 +93,15 @@ const ir::Type* input_type(const tern::Value& v);
 // Names the value that a tensor stands for, while a trace is recorded: Tensor y = named("y", x + 1).
 Tensor named(std::string_view name, const Tensor& t);
 
+// "encoder.layers.0" is ("encoder.layers", "0"); what stands at the top is ("", name).
+std::pair<Symbol, std::string_view> split_path(Symbol path);
+Symbol join_path(std::string_view above, std::string_view name);
+
 // Takes the bodies of module calls (prim::TracedModuleForward with the attribute "path") out of the graph
 // into methods. `attributes` are the values that are read from self, by path.
-std::vector<SubMethod> split_modules(ir::Graph& graph,
-                                     const std::unordered_map<std::string, ir::Value*>& attributes,
-                                     const Function<std::string(const std::string& path)>& method_name,
-                                     const Function<ir::Value&(const std::string& path)>& attribute,
+std::vector<SubMethod> split_modules(ir::Graph& graph, const FlatMap<Symbol, ir::Value*>& attributes,
+                                     const Function<std::string(Symbol path)>& method_name,
+                                     const Function<ir::Value&(Symbol path)>& attribute,
                                      std::string_view class_name);
 
 }  // namespace tern::capture

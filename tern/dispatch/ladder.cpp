@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op_flags.h"
+#include "tern/dispatch/overlap.h"
 #include "tern/dispatch/pointwise.h"
 
 namespace tern {
@@ -155,26 +156,25 @@ void rule(const Op& op, const Arg* args, Shapes& shapes) {
   }
 }
 
-[[noreturn]] void fail_overlap() {
-  fail(
-      "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-      "location. Please clone() the tensor before performing the operation.");
-}
-bool overlaps_itself(const Tensor& t) {
-  for (int64_t d = 0; d < t.dim(); ++d)
-    if (t.strides()[d].is_int() && t.strides()[d].as_int() == 0 && t.sizes()[d] > 1) return true;
-  return false;
+// A pointwise loop reads while it writes.
+void check_inputs(const Op& base, const Arg* args, const Tensor& out) {
+  for (int i = 0; i < base.arity; ++i)
+    if (args[i].kind == ArgKind::tensor && args[i].tensor_ptr->defined())
+      check_overlap(out, *args[i].tensor_ptr);
 }
 
 void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   const Tensor& self = args[0].tensor();
   if (!self.defined()) failf("{}: the tensor is undefined", op.schema().name.str());
-  if (!fake && base.is(op_pointwise) && pointwise_fast(base, args, &self, results)) {
-    ++self.storage()->version;
-    return;
+  if (!fake && base.is(op_pointwise)) {
+    check_inputs(base, args, self);
+    if (pointwise_fast(base, args, &self, results)) {
+      ++self.storage()->version;
+      return;
+    }
   }
-  if (overlaps_itself(self)) fail_overlap();
+  check_writable(self);
   Shapes shapes;
   rule(base, args, shapes);
   if (!same_sizes(shapes[0].sizes, self.sizes()))
@@ -209,7 +209,7 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
       failf("result type {} can't be cast to the desired output type {}", script_name(from.dtype()),
             script_name(out.dtype()));
     if (!same_sizes(from.sizes(), out.sizes())) resize_output(out, from.sizes());
-    if (overlaps_itself(out)) fail_overlap();
+    check_writable(out);
     if (!fake) copy_elements(from, out);
     if (!fake || out.is_fake()) ++out.storage()->version;
     results[i] = Value(out);
@@ -235,9 +235,12 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
       failf("result type {} can't be cast to the desired output type {}", script_name(shapes[i].dtype),
             script_name(out.dtype()));
     if (!same_sizes(shapes[i].sizes, out.sizes())) resize_output(out, shapes[i].sizes);
-    if (overlaps_itself(out)) fail_overlap();
+    check_writable(out);
     if (base.is(op_pointwise)) {
-      if (!fake) pointwise_into(base, args, out);
+      if (!fake) {
+        check_inputs(base, args, out);
+        pointwise_into(base, args, out);
+      }
     } else {
       fresh.push_back(allocate(shapes[i], out.device(), fake));
     }

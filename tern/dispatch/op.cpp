@@ -129,6 +129,16 @@ const Op& get_op(std::string_view qualified) {
         best.second.empty() ? "" : fmt::format("; did you mean {}?", best.second));
 }
 
+namespace {
+// An operator of the user's, with what it points to; it lives as long as the process.
+struct Defined {
+  std::string text;
+  Definition definition;
+  Schema schema;
+  Op op;
+};
+}  // namespace
+
 const Op& define(std::string_view schema, Definition definition) {
   Schema parsed = parse_schema(schema);
   Registry& r = registry();
@@ -143,12 +153,15 @@ const Op& define(std::string_view schema, Definition definition) {
           "define: {} has {} arguments and {} results; an operator has at most 64 and 32, so pass more in a "
           "list",
           parsed.qualified(), parsed.args.size(), parsed.returns.size());
-  auto* kept = new Definition(std::move(definition));
-  auto* text = new std::string(schema);
-  auto* op = new Op{.text = text->c_str()};
+  auto* made = new Defined{std::string(schema), std::move(definition), std::move(parsed), {}};
+  const Definition* kept = &made->definition;
+  Op* op = &made->op;
+  op->text = made->text.c_str();
+  op->parsed = &made->schema;
   op->flags = op_user;
-  op->arity = static_cast<uint8_t>(parsed.args.size());
-  op->results = static_cast<uint8_t>(parsed.returns.size());
+  const size_t args = made->schema.args.size(), returns = made->schema.returns.size();
+  op->arity = static_cast<uint8_t>(args);
+  op->results = static_cast<uint8_t>(returns);
   op->definition = kept;
   if (kept->shape)
     op->shape = [](const Op& o, const Arg* args, Shapes& shapes) { shapes = o.definition->shape(args); };
@@ -160,15 +173,15 @@ const Op& define(std::string_view schema, Definition definition) {
     op->body = [](const Op& o, const Arg* args, Value* results) { o.definition->body(args, results); };
     if (!kept->kernel) op->flags |= op_composite;
   }
-  for (size_t i = 0; i < parsed.args.size(); ++i) {
-    if (kept->grad && parsed.args[i].type.base == BaseType::tensor) op->differentiable |= uint64_t{1} << i;
+  for (size_t i = 0; i < args; ++i) {
+    if (kept->grad && made->schema.args[i].type.base == BaseType::tensor)
+      op->differentiable |= uint64_t{1} << i;
     op->saves_args |= kept->grad ? uint64_t{1} << i : 0;
   }
   if (kept->grad) op->grad = [](GradContext& c) { c.op.definition->grad(c); };
-  if (kept->grad) op->saves_results = static_cast<uint32_t>((uint64_t{1} << parsed.returns.size()) - 1);
+  if (kept->grad) op->saves_results = static_cast<uint32_t>((uint64_t{1} << returns) - 1);
   if (!kept->onnx.empty()) op->onnx = kept->onnx.c_str();
   op->where = "define()";
-  op->parsed = new Schema(std::move(parsed));
   r.add(*op);
   return *op;
 }

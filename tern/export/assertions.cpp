@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/sym/shape_env.h"
@@ -69,7 +70,7 @@ class Inserter {
       visible.sources = known.sources;
       for (SymInt s : env_.free_symbols(a.condition.as_expr())) {
         if (auto it = known.symbols.find(s.bits()); it != known.symbols.end()) {
-          visible.symbols.insert(*it);
+          visible.symbols.emplace(it->first, it->second);
           ir::Node* n = it->second->node();
           if (n && !n->block().parent() && (!last || last->is_before(*n))) last = n;
         } else if (auto source = known.sources.find(s.bits()); source != known.sources.end()) {

@@ -145,7 +145,7 @@ class Wrapper {
   }
 
   ir::Graph& graph_;
-  std::unordered_map<const ir::Node*, Region> regions_;
+  FlatMap<const ir::Node*, Region> regions_;
 };
 
 }  // namespace

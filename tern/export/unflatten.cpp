@@ -128,12 +128,12 @@ struct Unflattener {
       i = end;
     }
     if (outputs) {
-      for (const ir::Value* v : *outputs) g.add_output(map.at(v));
+      for (const ir::Value* v : *outputs) g.add_output(map.find(v)->second);
     } else {
       for (const ir::Operand& o : program.graph().outputs()) {
         if (o.is_value()) {
           need(o.value());
-          g.add_output(map.at(&o.value()));
+          g.add_output(map.find(&o.value())->second);
         } else {
           g.add_output(o.constant());
         }

@@ -1,7 +1,6 @@
 // Alias analysis: which values may share memory, and which nodes write to what. Computed once from the
 // operators' schemas; whoever changes the graph around written memory computes it again.
 #pragma once
-#include <unordered_map>
 #include <vector>
 
 #include "tern/base/function.h"
@@ -70,12 +69,12 @@ class AliasAnalysis {
   bool reaches_everything(uint32_t element) const;
   bool conflict(const Node& first, const Node& second) const;
 
-  std::unordered_map<const Value*, uint32_t> elements_;
-  std::unordered_map<const Node*, std::vector<WriteTo>> writes_;
-  std::unordered_map<const void*, uint32_t> known_memory_;  // storages and boxes of constants
-  std::vector<uint32_t> component_;                         // of an element
-  std::vector<int32_t> contents_;                           // component -> component of what is inside
-  std::vector<Set> sets_;                                   // of components
+  FlatMap<const Value*, uint32_t> elements_;
+  FlatMap<const Node*, std::vector<WriteTo>> writes_;
+  FlatMap<const void*, uint32_t> known_memory_;  // storages and boxes of constants
+  std::vector<uint32_t> component_;              // of an element
+  std::vector<int32_t> contents_;                // component -> component of what is inside
+  std::vector<Set> sets_;                        // of components
   std::vector<uint32_t> pool_;
   std::vector<uint32_t> kinds_;  // of locations
   std::vector<std::vector<const Node*>> writers_;

@@ -134,7 +134,7 @@ class AliasBuilder {
     return e;
   }
   uint32_t element(const Value& v) {
-    auto [it, fresh] = out_.elements_.try_emplace(&v, 0);
+    auto [it, fresh] = out_.elements_.emplace(&v, 0);
     if (fresh) {
       it->second = add();
       kind_[it->second] = AliasAnalysis::kind_of(*v.type());
@@ -180,7 +180,7 @@ class AliasBuilder {
   uint32_t wildcard(const Type& type) {
     uint32_t kind = AliasAnalysis::kind_of(type);
     if (kind == any_kind) return beyond_;
-    auto [it, fresh] = wildcards_.try_emplace(kind, 0);
+    auto [it, fresh] = wildcards_.emplace(kind, 0);
     if (fresh) {
       it->second = add();
       kind_[it->second] = kind;
@@ -194,7 +194,7 @@ class AliasBuilder {
                             ? static_cast<const void*>(v.tensor().storage().get())
                         : v.is_tensor() ? static_cast<const void*>(v.tensor().body())
                                         : static_cast<const void*>(v.box());
-    auto [it, fresh] = out_.known_memory_.try_emplace(place, 0);
+    auto [it, fresh] = out_.known_memory_.emplace(place, 0);
     if (!fresh) return it->second;
     uint32_t e = add();
     it->second = e;
@@ -567,7 +567,7 @@ class AliasBuilder {
   std::vector<uint32_t> parent_, kind_;
   std::vector<int32_t> contents_;
   std::vector<std::pair<uint32_t, uint32_t>> edges_;
-  std::unordered_map<uint32_t, uint32_t> wildcards_;
+  FlatMap<uint32_t, uint32_t> wildcards_;
   std::vector<uint32_t> returned_, kept_, found_;
 };
 

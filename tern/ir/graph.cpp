@@ -501,6 +501,7 @@ In mapped(const Operand& o, const ValueMap& map) {
   }
   if (!o.is_list()) return In(o.constant());
   std::vector<In> items;
+  items.reserve(o.list().size());
   for (const Operand& item : o.list()) items.push_back(mapped(item, map));
   return In::list(std::move(items));
 }
@@ -547,6 +548,7 @@ Node& Graph::copy(const Node& from, ValueMap& map) {
 std::vector<In> Graph::inline_block(const Block& block, ValueMap& map) {
   for (Node& n : block) copy(n, map);
   std::vector<In> returns;
+  returns.reserve(block.returns().size());
   for (const Operand& o : block.returns()) returns.push_back(mapped(o, map));
   return returns;
 }

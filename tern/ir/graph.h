@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tern/base/arena.h"
+#include "tern/base/flat_map.h"
 #include "tern/base/location.h"
 #include "tern/base/span.h"
 #include "tern/base/symbol.h"
@@ -304,7 +304,7 @@ class Block {
   bool ordered_ = true;
 };
 
-using ValueMap = std::unordered_map<const Value*, In>;
+using ValueMap = FlatMap<const Value*, In>;
 
 class Graph {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
@@ -232,114 +233,102 @@ Name Name::parse(std::string_view text) {
   return {all_digits ? Symbol() : Symbol(text.substr(0, start - 1)), value + 1};
 }
 
-// torch.fx's rule: a name that ends in a number asks for that number, and the count goes on from the one
-// given last.
-Name NameTable::choose(Base& base, Name wanted) const {
-  bool numbers_only = wanted.base.empty();
-  bool plain = wanted.number == 0;
-  if (plain && !numbers_only && !base.plain_used && !base.reserved) {
-    base.plain_used = true;
-    return wanted;
-  }
-  if (!plain && !find(wanted)) {
-    base.last = wanted.number - 1;
-    return wanted;
-  }
-  uint32_t number = plain || wanted.number == 1 ? base.last : wanted.number - 1;
-  Name name{wanted.base, 0};
-  do name.number = ++number + 1;
-  while (find(name));
-  base.last = number;
-  return name;
-}
-
-NameTable::Base NameTable::learn(Symbol symbol) {
-  Base b;
-  b.known = true;
-  static const std::vector<bool> reserved = [] {
-    std::vector<bool> all;
+NameTable::Base::Base(Symbol symbol) {
+  static const std::vector<bool> all = [] {
+    std::vector<bool> found;
     for (std::string_view word : reserved_words) {
       Symbol s(word);
-      if (s.id() >= all.size()) all.resize(s.id() + 1);
-      all[s.id()] = true;
+      if (s.id() >= found.size()) found.resize(s.id() + 1);
+      found[s.id()] = true;
     }
-    return all;
+    return found;
   }();
-  b.reserved = symbol.id() < reserved.size() && reserved[symbol.id()];
-  return b;
+  reserved = symbol.id() < all.size() && all[symbol.id()];
+}
+
+Value* NameTable::Base::find(uint32_t number) const {
+  if (number == 0) return plain;
+  if (number <= numbered.size() && numbered[number - 1]) return numbered[number - 1];
+  if (!far) return nullptr;
+  auto it = far->find(number);
+  return it == far->end() ? nullptr : it->second;
+}
+
+void NameTable::Base::put(uint32_t number, Value* value) {
+  if (number == 0) {
+    plain = value;
+  } else if (!value) {
+    if (number <= numbered.size()) numbered[number - 1] = nullptr;
+    if (far) far->erase(number);
+  } else if (number <= 2 * numbered.size() + 8) {
+    if (number > numbered.capacity()) numbered.reserve(std::max<size_t>(number, 2 * numbered.capacity()));
+    if (number > numbered.size()) numbered.resize(number);
+    numbered[number - 1] = value;
+  } else {
+    if (!far) far = std::make_unique<FlatMap<uint32_t, Value*>>();
+    (*far)[number] = value;
+  }
+}
+
+// torch.fx's rule: a name that ends in a number asks for that number, and the count goes on from the one
+// given last.
+Name NameTable::Base::choose(Name wanted) const {
+  bool numbers_only = wanted.base.empty();
+  bool plain = wanted.number == 0;
+  if (plain && !numbers_only && !plain_used && !reserved) return wanted;
+  if (!plain && !find(wanted.number)) return wanted;
+  uint32_t number = plain || wanted.number == 1 ? last : wanted.number - 1;
+  do ++number;
+  while (find(number + 1));
+  return {wanted.base, number + 1};
 }
 
 Name NameTable::unique(std::string_view hint) {
-  if (last_base_ && hint == last_hint_) return choose(*last_base_, last_name_);
-  last_hint_ = hint;
-  last_name_ = Name::parse(hint);
-  Base& base = bases_[last_name_.base];
-  if (!base.known) base = learn(last_name_.base);
-  last_base_ = &base;
-  return choose(base, last_name_);
+  if (hint != last_hint_ || hint.empty()) {
+    last_hint_ = hint;
+    last_name_ = Name::parse(hint);
+  }
+  return unique(last_name_);
 }
 Name NameTable::unique(Name hint) {
-  Base& base = bases_[hint.base];
-  if (!base.known) base = learn(hint.base);
-  return choose(base, hint);
+  Base& b = base(hint.base);
+  Name name = b.choose(hint);
+  if (name.number) {
+    b.last = name.number - 1;
+  } else {
+    b.plain_used = true;
+  }
+  return name;
 }
 Name NameTable::peek(std::string_view hint) const {
   Name wanted = Name::parse(hint);
   auto it = bases_.find(wanted.base);
-  Base copy = it == bases_.end() || !it->second.known ? learn(wanted.base) : it->second;
-  return choose(copy, wanted);
+  return it == bases_.end() ? Base(wanted.base).choose(wanted) : it->second.choose(wanted);
 }
 
 Value* NameTable::find(Name name) const {
-  if (slots_.empty()) return nullptr;
-  for (size_t i = slot(name); slots_[i]; i = (i + 1) & (slots_.size() - 1))
-    if (slots_[i]->key() == name) return slots_[i];
-  return nullptr;
+  auto it = bases_.find(name.base);
+  return it == bases_.end() ? nullptr : it->second.find(name.number);
 }
 void NameTable::add(Name name, Value* value) {
-  if ((count_ + 1) * 4 > slots_.size() * 3) grow();
-  size_t i = slot(name);
-  while (slots_[i]) i = (i + 1) & (slots_.size() - 1);
-  slots_[i] = value;
-  ++count_;
-  if (name.number == 0) {
-    Base& base = bases_[name.base];
-    if (!base.known) base = learn(name.base);
-    base.plain_used = true;
-  }
+  Base& b = base(name.base);
+  b.put(name.number, value);
+  if (name.number == 0) b.plain_used = true;
 }
 void NameTable::claim(Name name, Value* value) {
   add(name, value);
-  if (!name.number) return;
-  Base& base = bases_[name.base];
-  if (!base.known) base = learn(name.base);
-  base.last = std::max(base.last, name.number - 1);
+  Base& b = base(name.base);
+  if (name.number) b.last = std::max(b.last, name.number - 1);
 }
 void NameTable::remove(Name name) {
-  if (slots_.empty()) return;
-  size_t mask = slots_.size() - 1, i = slot(name);
-  while (slots_[i] && !(slots_[i]->key() == name)) i = (i + 1) & mask;
-  if (!slots_[i]) return;
-  // Entries behind the hole move up, so that no tombstone is needed.
-  for (size_t k = (i + 1) & mask; slots_[k]; k = (k + 1) & mask) {
-    size_t home = slot(slots_[k]->key());
-    if (((k - home) & mask) >= ((k - i) & mask)) {
-      slots_[i] = slots_[k];
-      i = k;
-    }
-  }
-  slots_[i] = nullptr;
-  --count_;
+  auto it = bases_.find(name.base);
+  if (it != bases_.end()) it->second.put(name.number, nullptr);
 }
-void NameTable::grow() {
-  std::vector<Value*> old(slots_.empty() ? 16 : slots_.size() * 2);
-  std::swap(old, slots_);
-  for (Value* v : old) {
-    if (!v) continue;
-    size_t i = slot(v->key());
-    while (slots_[i]) i = (i + 1) & (slots_.size() - 1);
-    slots_[i] = v;
-  }
+size_t NameTable::bytes() const {
+  size_t bytes = bases_.bytes();
+  for (const auto& [symbol, b] : bases_)
+    bytes += b.numbered.capacity() * sizeof(Value*) + (b.far ? b.far->bytes() : 0);
+  return bytes;
 }
 
 std::string_view default_hint(const Node& node) {
@@ -411,6 +400,17 @@ struct OriginEqual {
   }
 };
 
+// The texts of a Loc stay where they are, and a trace meets few of them often.
+Symbol of_literal(const char* text) {
+  thread_local struct {
+    const char* text;
+    Symbol symbol;
+  } known[64] = {};
+  auto& entry = known[(reinterpret_cast<uintptr_t>(text) * 0x9E3779B97F4A7C15ull) >> 58];
+  if (entry.text != text) entry = {text, Symbol(text)};
+  return entry.symbol;
+}
+
 }  // namespace
 
 const ModuleScope* ModuleScope::make(Symbol path, Symbol type_name, const ModuleScope* parent) {
@@ -433,7 +433,7 @@ const Origin* Origin::make(const Origin& origin) {
 }
 const Origin* Origin::at(Loc loc, const ModuleScope* scope) {
   if (!loc && !scope) return nullptr;
-  return make({Symbol(loc.file), Symbol(loc.function), {}, loc.line, loc.column, scope});
+  return make({of_literal(loc.file), of_literal(loc.function), {}, loc.line, loc.column, scope});
 }
 std::string Origin::place() const {
   return has_place() ? fmt::format("{}:{}:{}", file.view(), line, column) : "";

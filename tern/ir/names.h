@@ -1,8 +1,9 @@
 // Names of a graph's values: unique when made, by torch.fx's rules, without interning a string per value.
 #pragma once
-#include <unordered_map>
+#include <memory>
 #include <vector>
 
+#include "tern/base/flat_map.h"
 #include "tern/ir/graph.h"
 
 namespace tern::ir {
@@ -18,30 +19,30 @@ class NameTable {
   void claim(Name name, Value* value);  // as add; later numbers of its base are larger
   void remove(Name name);
   Value* find(Name name) const;
-  size_t bytes() const { return slots_.size() * sizeof(Value*); }
+  size_t bytes() const;
 
  private:
+  // All names that differ in their number only. Numbers are given one after the other, so an array holds
+  // them; a number far beyond the others, which only a text can ask for, is looked up.
   struct Base {
+    explicit Base(Symbol symbol);
+    Value* find(uint32_t number) const;
+    void put(uint32_t number, Value* value);
+    Name choose(Name wanted) const;
+
     uint32_t last = 0;  // the number given last
     bool plain_used = false;
-    bool reserved = false;
-    bool known = false;
+    bool reserved;
+    Value* plain = nullptr;        // the base itself
+    std::vector<Value*> numbered;  // by what is written
+    std::unique_ptr<FlatMap<uint32_t, Value*>> far;
   };
-  static size_t hash(Name n) {
-    return (n.base.id() * 0x9E3779B97F4A7C15ull) ^ (n.number * 0xC2B2AE3D27D4EB4Full);
-  }
-  size_t slot(Name n) const { return (hash(n) >> 20) & (slots_.size() - 1); }
-  Name choose(Base& base, Name wanted) const;
-  static Base learn(Symbol base);
-  void grow();
+  Base& base(Symbol symbol) { return bases_.emplace(symbol, symbol).first->second; }
 
-  std::vector<Value*> slots_;  // open addressing; the key is the value's own name
-  size_t count_ = 0;
-  std::unordered_map<Symbol, Base> bases_;
+  FlatMap<Symbol, Base> bases_;
   // The hint asked for last: nodes of one operator come in runs.
   std::string last_hint_;
   Name last_name_;
-  Base* last_base_ = nullptr;
 };
 
 // What a node's output is called when nobody says: "add" for aten::add.Tensor, "getitem" for unpacking.

@@ -1,6 +1,7 @@
 // The parser of the native text and of what PyTorch prints for TorchScript graphs.
 #include <charconv>
 #include <cmath>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"

@@ -1,5 +1,7 @@
 #include "tern/ir/program.h"
 
+#include <unordered_map>
+
 #include "tern/base/format.h"
 
 namespace tern::ir {
@@ -82,7 +84,7 @@ void Program::Code::each_used(const Node& n, F&& f) {
 bool Program::Code::is_last_use(const Value& v, const Node& n) {
   if (v.num_uses() == 1 && &(*v.uses().begin()).user->block() == &n.block())
     return (*v.uses().begin()).user == &n;
-  auto [it, fresh] = last_users.try_emplace(&v, nullptr);
+  auto [it, fresh] = last_users.emplace(&v, nullptr);
   if (fresh) {
     const Node* last = nullptr;
     for (const Use& u : v.uses()) {

@@ -1,7 +1,6 @@
 // A graph prepared for running: registers, last uses, constants bound. Internal to this room.
 #pragma once
 #include <deque>
-#include <unordered_map>
 
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtins.h"
@@ -193,11 +192,11 @@ struct Program::Code {
   std::vector<uint32_t> dead;
   Scratch kept;  // lists the templates borrow
   uint32_t num_registers = 0;
-  std::unordered_map<const Value*, uint32_t> registers;
+  FlatMap<const Value*, uint32_t> registers;
 
   bool unknown_when_reached;
 
-  std::unordered_map<const Value*, const Node*> last_users;
+  FlatMap<const Value*, const Node*> last_users;
 
   Code(const Graph& g, bool lenient);
   uint32_t new_register(const Value& v);

@@ -31,7 +31,7 @@ struct RuleSet::Compiled {
 namespace {
 
 struct Matcher {
-  std::unordered_map<const Value*, In> bound = {};  // pattern value -> what it matched
+  FlatMap<const Value*, In> bound = {};  // pattern value -> what it matched
 
   static bool same(const In& a, const In& b) {
     if (a.is_value() || b.is_value()) return a.value() == b.value();
@@ -69,7 +69,7 @@ struct Matcher {
     }
     for (size_t i = 0; i < n.inputs().size(); ++i)
       if (!operand(pattern.input(i), n.input(i))) return false;
-    for (size_t i = 0; i < n.num_outputs(); ++i) bound.insert_or_assign(&pattern.output(i), In(n.output(i)));
+    for (size_t i = 0; i < n.num_outputs(); ++i) bound[&pattern.output(i)] = In(n.output(i));
     return true;
   }
 };

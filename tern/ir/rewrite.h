@@ -1,5 +1,7 @@
 // Rewrite rules: two pieces of IR text and a predicate.
 #pragma once
+#include <unordered_map>
+
 #include "tern/ir/pass.h"
 
 namespace tern::ir {

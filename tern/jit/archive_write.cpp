@@ -1,6 +1,7 @@
 // Writing TorchScript archives that torch.jit.load reads.
 #include <deque>
 #include <set>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/io/pickle.h"

@@ -1,6 +1,7 @@
 #include "tern/jit/from_source.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tern/base/format.h"

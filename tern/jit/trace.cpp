@@ -21,7 +21,7 @@ struct Layout {
   std::vector<capture::StateTensor> state;
   std::vector<capture::SubModule> modules;
   std::unordered_map<const Box*, std::string> objects;  // script modules
-  std::unordered_map<std::string, ModuleTree*> by_path;
+  FlatMap<Symbol, ModuleTree*> by_path;
 
   explicit Layout(const nn::Module* module) {
     if (!module) {
@@ -30,12 +30,10 @@ struct Layout {
       by_path[""] = root.get();
       return;
     }
-    for (const auto& [name, t] : module->named_parameters()) state.push_back({name, t});
-    for (const auto& [name, t] : module->named_buffers()) state.push_back({name, t});
     root = add(*module, "");
   }
 
-  std::shared_ptr<ModuleTree> add(const nn::Module& module, const std::string& path) {
+  std::shared_ptr<ModuleTree> add(const nn::Module& module, Symbol path) {
     auto& known = made_[module.id()];
     if (known) return known;
     if (module.has_backward_hooks())
@@ -43,29 +41,34 @@ struct Layout {
             module.str());
     auto tree = std::make_shared<ModuleTree>();
     known = tree;
-    tree->alias = path.empty() ? class_name : std::string(class_name) + "." + path;
+    tree->alias = capture::join_path(class_name, path.view()).str();
     tree->type_name = module.type_name();
     by_path[path] = tree.get();
     if (!module.object().is_none()) {
       tree->object = module.object();
-      add_objects(ScriptModule(module.object()), path);
+      add_objects(ScriptModule(module.object()), path.str());
+      for (const auto& [name, t] : module.named_parameters()) state.push_back({below(path, name), t});
+      for (const auto& [name, t] : module.named_buffers()) state.push_back({below(path, name), t});
       return tree;
     }
     tree->training = module.training();
     tree->part_of_trace = !path.empty();
     tree->source = module.exported_methods();
-    for (const auto& [name, t] : module.named_parameters(false))
-      tree->members.push_back({name, t, script::Role::parameter});
-    for (const auto& [name, t] : module.named_buffers(false))
-      tree->members.push_back({name, t, script::Role::buffer});
+    auto add_member = [&](const std::string& name, const Tensor& t, script::Role role) {
+      tree->members.push_back({name, t, role});
+      state.push_back({below(path, name), t});
+    };
+    for (const auto& [name, t] : module.named_parameters(false)) add_member(name, t, script::Role::parameter);
+    for (const auto& [name, t] : module.named_buffers(false)) add_member(name, t, script::Role::buffer);
     for (const auto& [name, v] : module.attributes()) tree->members.push_back({name, v});
     modules.push_back({path, module.id()});
     for (const auto& [name, child] : module.named_children())
-      tree->children.emplace_back(name, add(child, path.empty() ? name : path + "." + name));
+      tree->children.emplace_back(name, add(child, below(path, name)));
     return tree;
   }
 
  private:
+  static Symbol below(Symbol path, std::string_view name) { return capture::join_path(path.view(), name); }
   void add_objects(const ScriptModule& module, const std::string& path) {
     for (const auto& [name, m] : module.named_modules())
       objects.emplace(m.object().box(), name.empty() ? path : path.empty() ? name : path + "." + name);
@@ -113,7 +116,7 @@ void record(Layout& layout, const std::string& name, const Traced& what,
             const std::vector<tern::Value>& inputs, const TraceOptions& options) {
   capture::TraceOptions o = record_options(what, options);
   o.modules = layout.modules;
-  o.method_name = [&](const std::string& path) {
+  o.method_name = [&](Symbol path) {
     ModuleTree& tree = *layout.by_path.at(path);
     size_t n = 0;
     for (const ModuleTree::Method& m : tree.methods) n += m.name.starts_with("forward");
@@ -215,7 +218,7 @@ TracedGraph trace_graph(const Traced& what, const std::vector<tern::Value>& inpu
     paths[&n.output()] = path;
     reads.push_back(&n);
     for (const capture::StateTensor& s : layout.state)
-      if (s.path == path) {
+      if (s.path.view() == path) {
         ir::Value& in = g.add_input(n.output().type(), name);
         n.output().replace_all_uses_with(in);
         result.inputs.push_back(s.tensor);

@@ -1,6 +1,7 @@
 #include "tern/jit/trace_calls.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/script/signature.h"

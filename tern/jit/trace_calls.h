@@ -1,6 +1,8 @@
 // Scripts that run inside a trace stay calls: prim::CallFunction, or prim::CallMethod for methods of the
 // ScriptModules that belong to the traced module. Internal to this room.
 #pragma once
+#include <unordered_map>
+
 #include "tern/capture/trace.h"
 #include "tern/script/unit.h"
 

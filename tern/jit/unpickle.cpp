@@ -1,6 +1,7 @@
 #include "tern/jit/unpickle.h"
 
 #include <cstring>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/jit/archive.h"

@@ -15,6 +15,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/kernels/conv_direct.h"
 #include "tern/kernels/late.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/kernels/reduce.h"
@@ -445,21 +446,12 @@ void conv_backward_bias(DType type, const ConvShape& s, const void* grad_y, void
   reduce(Reduction::sum, {3, sizes, strides, out, 0b101}, type, grad_y, type, grad_bias);
 }
 
-struct PreparedConv::State {
-  Primitive primitive;
-  dnnl_memory_desc_t x_plain, y_plain;
-  std::unique_ptr<char[]> weight_memory;
-  void* weight;
-  std::vector<float> bias;
-  dnnl_memory_desc_t bias_md;
-  bool add_residual;
-  size_t x_bytes, y_bytes;
-  int threads;
-
-  State(const Geometry& g, const float* weight, const float* bias, dnnl_primitive_attr_t attr, bool residual,
-        bool last, int threads);
-  void run(const float* x, const float* residual, float* y) const;
-  double seconds() const;
+// One way to do it, on so many threads.
+struct PreparedConv::Way {
+  explicit Way(int n) : threads(n) {}
+  virtual ~Way() = default;
+  virtual void run(const float* x, const float* residual, float* y) = 0;
+  const int threads;
 };
 
 PreparedConv::PreparedConv(PreparedConv&&) noexcept = default;
@@ -517,9 +509,34 @@ struct Attributes {
 
 }  // namespace
 
-PreparedConv::State::State(const Geometry& g, const float* w, const float* b, dnnl_primitive_attr_t attr,
-                           bool residual, bool last, int n_threads)
-    : add_residual(residual), threads(n_threads) {
+struct PreparedConv::Direct final : Way {
+  DirectConv conv;
+  Direct(const ConvShape& s, const float* weight, const float* bias, Activation activation, int n)
+      : Way(n), conv(s, weight, bias, activation) {}
+  void run(const float* x, const float* residual, float* y) override {
+    const ThreadLimit limit(threads);
+    conv.run(x, residual, y);
+  }
+};
+
+struct PreparedConv::Library final : Way {
+  Primitive primitive;
+  dnnl_memory_desc_t x_plain, y_plain;
+  std::unique_ptr<char[]> weight_memory;
+  void* weight;
+  std::vector<float> bias;
+  dnnl_memory_desc_t bias_md;
+  bool add_residual;
+  size_t y_bytes;
+
+  Library(const Geometry& g, const float* weight, const float* bias, dnnl_primitive_attr_t attr,
+          bool residual, bool last, int n);
+  void run(const float* x, const float* residual, float* y) override;
+};
+
+PreparedConv::Library::Library(const Geometry& g, const float* w, const float* b, dnnl_primitive_attr_t attr,
+                               bool residual, bool last, int n)
+    : Way(n), add_residual(residual) {
   const ThreadLimit limit(threads);
   x_plain = plain_image(g, true, last);
   y_plain = plain_image(g, false, last);
@@ -532,9 +549,7 @@ PreparedConv::State::State(const Geometry& g, const float* w, const float* b, dn
   weight_memory = std::make_unique<char[]>(bytes + 64);
   weight = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(weight_memory.get()) + 63) & ~uintptr_t{63});
   reorder(plain_weight(g), w, primitive.w, weight);
-  const Counts n = counts(g);
-  x_bytes = static_cast<size_t>(n.x) * sizeof(float);
-  y_bytes = static_cast<size_t>(n.y) * sizeof(float);
+  y_bytes = static_cast<size_t>(counts(g).y) * sizeof(float);
 }
 
 PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float* bias, Activation activation,
@@ -547,33 +562,48 @@ PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float*
   if (!n.x || !n.y || !n.w)
     fail(ErrorKind::value, "PreparedConv: the convolution has an empty operand; use conv_forward");
   const bool last = layout == Layout::channels_last;
-  const Attributes attributes(activation, add_residual);
-  auto made = [&](int threads) {
-    return std::make_unique<State>(g, weight, bias, attributes.attr, add_residual, last, threads);
-  };
   const double work = products(g);
-  const bool small = work < kWorthThreads;
-  state_ = made(small ? 1 : num_threads());
-  // In between it depends on the machine and on what else it does: tried out.
-  if (small && num_threads() > 1 && work > kWorthThreads / 16) {
-    auto many = made(num_threads());
-    if (many->seconds() < state_->seconds()) state_ = std::move(many);
+  const int threads = num_threads();
+  std::vector<std::unique_ptr<Way>> ways;
+  if (last && DirectConv::fits(s) && work < kWorthThreads) {
+    // What a convolution this small costs depends on the machine and on what else it does: tried out.
+    ways.push_back(std::make_unique<Direct>(s, weight, bias, activation, 1));
+    if (threads > 1 && work > kWorthThreads / 16)
+      ways.push_back(std::make_unique<Direct>(s, weight, bias, activation, threads));
   }
+  if (ways.empty() || work > kWorthThreads / 4) {
+    const Attributes attributes(activation, add_residual);
+    auto add = [&](int n) {
+      ways.push_back(std::make_unique<Library>(g, weight, bias, attributes.attr, add_residual, last, n));
+    };
+    if (work < kWorthThreads) add(1);
+    if (work >= kWorthThreads || (threads > 1 && work > kWorthThreads / 16)) add(threads);
+  }
+  size_t best = 0;
+  double least = 0;
+  for (size_t i = 0; i < ways.size() && ways.size() > 1; ++i) {
+    const double time = seconds(*ways[i], static_cast<size_t>(n.x), static_cast<size_t>(n.y));
+    if (i == 0 || time < least) best = i, least = time;
+  }
+  way_ = std::move(ways[best]);
 }
 
-// The mean of a few runs on zeros, the first not counted.
-double PreparedConv::State::seconds() const {
-  std::vector<float> x(x_bytes / sizeof(float)), y(y_bytes / sizeof(float));
-  run(x.data(), y.data(), y.data());
-  constexpr int kRuns = 5;
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < kRuns; ++i) run(x.data(), y.data(), y.data());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kRuns;
+// The least of a few runs on zeros, the first not counted.
+double PreparedConv::seconds(Way& way, size_t x_count, size_t y_count) {
+  std::vector<float> x(x_count), y(y_count);
+  way.run(x.data(), y.data(), y.data());
+  double least = 1e9;
+  for (int i = 0; i < 7; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    way.run(x.data(), y.data(), y.data());
+    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return least;
 }
 
-void PreparedConv::run(const float* x, const float* residual, float* y) const { state_->run(x, residual, y); }
+void PreparedConv::run(const float* x, const float* residual, float* y) { way_->run(x, residual, y); }
 
-void PreparedConv::State::run(const float* x, const float* residual, float* y) const {
+void PreparedConv::Library::run(const float* x, const float* residual, float* y) {
   const ThreadLimit limit(threads);
   const Primitive& p = primitive;
   float *px = const_cast<float*>(x), *py = y;

@@ -44,11 +44,15 @@ class PreparedConv {
   PreparedConv& operator=(PreparedConv&&) noexcept;
   ~PreparedConv();
   // residual has y's shape and layout, and may be y itself; null unless add_residual.
-  void run(const float* x, const float* residual, float* y) const;
+  // One run at a time.
+  void run(const float* x, const float* residual, float* y);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Way;
+  struct Direct;
+  struct Library;
+  static double seconds(Way& way, size_t x_count, size_t y_count);
+  std::unique_ptr<Way> way_;
 };
 
 }  // namespace tern::kernels

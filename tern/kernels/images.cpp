@@ -48,8 +48,8 @@ HWY_ATTR HWY_INLINE void pool_block(D d, const Windows& w, const Range& a, const
   }
 }
 template <bool kMaximum>
-HWY_ATTR void pool_window(const Windows& w, const Range& a, const Range& b, const Range& c, int64_t channels,
-                          const float* in, float* out) {
+HWY_ATTR HWY_INLINE void pool_window(const Windows& w, const Range& a, const Range& b, const Range& c,
+                                     int64_t channels, const float* in, float* out) {
   const hn::ScalableTag<float> wide;
   const hn::CappedTag<float, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
@@ -60,15 +60,38 @@ HWY_ATTR void pool_window(const Windows& w, const Range& a, const Range& b, cons
     pool_block<kMaximum, 1>(wide, w, a, b, c, channels, in + at, out + at);
   for (; at < channels; ++at) pool_block<kMaximum, 1>(one, w, a, b, c, channels, in + at, out + at);
 }
-HWY_ATTR void max_window(const Windows& w, const Range& a, const Range& b, const Range& c, int64_t channels,
-                         const float* in, float* out) {
-  pool_window<true>(w, a, b, c, channels, in, out);
-}
-HWY_ATTR void mean_window(const Windows& w, const Range& a, const Range& b, const Range& c, int64_t channels,
-                          float divisor, const float* in, float* out) {
-  pool_window<false>(w, a, b, c, channels, in, out);
+// Output positions [begin, end) of a batch of images.
+template <bool kMaximum>
+HWY_ATTR void pool_range(const PoolShape& s, const Windows& w, int64_t channels, int64_t begin, int64_t end,
+                         const float* x, float* y) {
+  const int64_t o = begin % w.out_volume;
+  int64_t image = begin / w.out_volume, i = o / (w.out[1] * w.out[2]), j = o / w.out[2] % w.out[1],
+          k = o % w.out[2];
+  for (int64_t at = begin; at < end; ++at) {
+    const Range &a = w.ranges[0][i], &b = w.ranges[1][j], &c = w.ranges[2][k];
+    float* out = y + at * channels;
+    pool_window<kMaximum>(w, a, b, c, channels, x + image * w.in_volume * channels, out);
+    if (!kMaximum && a.begin < a.end && b.begin < b.end && c.begin < c.end) {
+      const float divisor = static_cast<float>(w.divisor(s, a, b, c));
 #pragma GCC ivdep
-  for (int64_t i = 0; i < channels; ++i) out[i] /= divisor;
+      for (int64_t n = 0; n < channels; ++n) out[n] /= divisor;
+    }
+    if (++k < w.out[2]) continue;
+    k = 0;
+    if (++j < w.out[1]) continue;
+    j = 0;
+    if (++i < w.out[0]) continue;
+    i = 0;
+    ++image;
+  }
+}
+HWY_ATTR void max_range(const PoolShape& s, const Windows& w, int64_t channels, int64_t begin, int64_t end,
+                        const float* x, float* y) {
+  pool_range<true>(s, w, channels, begin, end, x, y);
+}
+HWY_ATTR void mean_range(const PoolShape& s, const Windows& w, int64_t channels, int64_t begin, int64_t end,
+                         const float* x, float* y) {
+  pool_range<false>(s, w, channels, begin, end, x, y);
 }
 HWY_ATTR void affine_line(const float* x, const float* scale, const float* shift, float* y, int64_t n) {
 #pragma GCC ivdep
@@ -96,25 +119,19 @@ HWY_AFTER_NAMESPACE();
 namespace tern::kernels {
 namespace {
 
-HWY_EXPORT(max_window);
-HWY_EXPORT(mean_window);
+HWY_EXPORT(max_range);
+HWY_EXPORT(mean_range);
 HWY_EXPORT(affine_line);
 HWY_EXPORT(transpose);
 
 constexpr int64_t kGrain = 16384;  // elements worth a thread
 
-// f(x of the image, output line, its windows) for every output position, in parallel.
+// f(begin, end) of the output positions, in parallel.
 template <class F>
-void each_position(const PoolShape& s, int64_t channels, const Windows& w, const float* x, float* y, F f) {
+void each_range(const PoolShape& s, int64_t channels, const Windows& w, F f) {
   const int64_t window = std::max<int64_t>(1, w.in_volume / std::max<int64_t>(1, w.out_volume)),
                 grain = std::max<int64_t>(1, kGrain / (channels * window));
-  parallel_for(0, s.planes * w.out_volume, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; ++at) {
-      const int64_t image = at / w.out_volume, o = at % w.out_volume;
-      f(x + image * w.in_volume * channels, y + at * channels, w.ranges[0][o / (w.out[1] * w.out[2])],
-        w.ranges[1][o / w.out[2] % w.out[1]], w.ranges[2][o % w.out[2]]);
-    }
-  });
+  parallel_for(0, s.planes * w.out_volume, grain, f);
 }
 
 }  // namespace
@@ -134,23 +151,16 @@ void transpose_planes(int64_t batch, int64_t rows, int64_t columns, const float*
 
 void max_pool_channels_last(const PoolShape& s, int64_t channels, const float* x, float* y) {
   const Windows w(s);
-  each_position(s, channels, w, x, y,
-                [&](const float* in, float* out, const Range& a, const Range& b, const Range& c) {
-                  HWY_DYNAMIC_DISPATCH(max_window)(w, a, b, c, channels, in, out);
-                });
+  each_range(s, channels, w, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(max_range)(s, w, channels, begin, end, x, y);
+  });
 }
 
 void avg_pool_channels_last(const PoolShape& s, int64_t channels, const float* x, float* y) {
   const Windows w(s);
-  each_position(s, channels, w, x, y,
-                [&](const float* in, float* out, const Range& a, const Range& b, const Range& c) {
-                  if (a.end <= a.begin || b.end <= b.begin || c.end <= c.begin) {
-                    std::fill_n(out, channels, 0.0f);
-                    return;
-                  }
-                  HWY_DYNAMIC_DISPATCH(mean_window)
-                  (w, a, b, c, channels, static_cast<float>(w.divisor(s, a, b, c)), in, out);
-                });
+  each_range(s, channels, w, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(mean_range)(s, w, channels, begin, end, x, y);
+  });
 }
 
 void affine_channels_last(int64_t pixels, int64_t channels, const float* x, const float* scale,

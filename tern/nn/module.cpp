@@ -3,8 +3,8 @@
 #include "tern/nn/module.h"
 
 #include <unordered_map>
-#include <unordered_set>
 
+#include "tern/base/flat_map.h"
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/nn/state.h"
@@ -40,7 +40,7 @@ std::pair<std::string_view, std::string_view> split_path(std::string_view path) 
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
-using Seen = std::unordered_set<const void*>;
+using Seen = FlatSet<const void*>;
 
 void list_tensors(const Module::State& state, bool buffers, bool recurse, const std::string& prefix,
                   Seen& tensors, Seen& modules, StateDict& out) {

@@ -2,6 +2,8 @@
 // once all that cannot be expressed.
 #include "tern/onnx/driver.h"
 
+#include <unordered_map>
+
 #include "tern/base/format.h"
 #include "tern/capture/retrace.h"
 #include "tern/dispatch/op.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/capture/recorder.h"

@@ -1,6 +1,8 @@
 // Functions and objects of one Unit in another: copied with all they call and hold, so that the new Unit
 // stands alone and can be saved. Tensors are shared, classes get new names where theirs are taken.
 #pragma once
+#include <unordered_map>
+
 #include "tern/script/unit.h"
 
 namespace tern::script {

@@ -1,5 +1,6 @@
 // Assignment: to names, attributes, subscripts and tuples of them, plain and augmented.
 #include <algorithm>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"

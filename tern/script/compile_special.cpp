@@ -1,5 +1,7 @@
 // The names the language itself gives a meaning: len, range, isinstance, annotate, ...
 
+#include <unordered_map>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/ir/verify.h"

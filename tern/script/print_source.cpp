@@ -1,6 +1,7 @@
 // Graph → TorchScript source, as PyTorch writes it into the code/ of an archive: a statement a node, with the
 // nodes inside it that only it uses, and constants in place. A line that would become long is split.
 #include <set>
+#include <unordered_map>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"

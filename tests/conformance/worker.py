@@ -8,6 +8,7 @@ import collections
 import faulthandler
 import json
 import mmap
+import os
 import resource
 import sys
 import time
@@ -213,7 +214,8 @@ def main():
     faulthandler.enable()
     torch.set_num_threads(1)
     tern.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # whose shadow is terabytes of addresses
+        resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
     if options.only:
         by_hand(options)
         return

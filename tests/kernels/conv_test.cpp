@@ -1,5 +1,6 @@
 // Convolutions of every kind against the definition, and their gradients against the transposed definition.
 #include "tern/kernels/conv.h"
+#include "tern/kernels/conv_direct.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "tern/base/error.h"
+#include "tern/kernels/conv_direct.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern::kernels {
@@ -124,6 +126,49 @@ TEST(KernelsConv, double_follows_the_definition) { check_all<double>(1e-9); }
 TEST(KernelsConv, half_rounds_once) { check_all<Half>(0.13); }
 TEST(KernelsConv, integers) { check_all<int32_t>(0); }
 
+// (outer, rows, columns) to (outer, columns, rows)
+std::vector<float> permute(const std::vector<float>& v, int64_t outer, int64_t rows, int64_t columns) {
+  std::vector<float> p(v.size());
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) p[(o * columns + j) * rows + i] = v[(o * rows + i) * columns + j];
+  return p;
+}
+
+// Rows of outputs that end in short tiles, output channels that end in short panels.
+TEST(KernelsConv, direct_follows_the_definition) {
+  std::vector<ConvShape> shapes(std::begin(kShapes), std::end(kShapes));
+  for (int64_t out : {1, 5, 16, 17, 33, 48, 70}) shapes.push_back(shape(2, 2, 3, out, 1, 15, 3, 1, 1, 1));
+  shapes.push_back(shape(1, 3, 4, 20, 1, 29, 5, 2, 2, 1));
+  shapes.push_back(shape(2, 1, 3, 20, 1, 13, 3, 2, 2, 2));
+  shapes.push_back(shape(3, 1, 2, 9, 1, 6, 3, 1, 1, 1));
+  for (const ConvShape& s : shapes) {
+    const Count n = count(s);
+    if (!DirectConv::fits(s) || !n.x || !n.y || !n.w) continue;
+    const auto x = values<float>(n.x, 1), w = values<float>(n.w, 2), b = values<float>(s.out_channels, 3),
+               r = values<float>(n.y, 4);
+    std::vector<float> plain(n.y), got(n.y);
+    conv_forward(kFloat, s, x.data(), w.data(), b.data(), plain.data());
+    const int64_t pixels = n.y / s.batch / s.out_channels;
+    const std::vector<float> in = permute(x, s.batch, s.in_channels, n.x / s.batch / s.in_channels),
+                             residual = permute(r, s.batch, s.out_channels, pixels),
+                             want = permute(plain, s.batch, s.out_channels, pixels);
+    DirectConv conv(s, w.data(), b.data(), Activation::none);
+    conv.run(in.data(), nullptr, got.data());
+    for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << (&s - shapes.data()) << " " << i;
+    for (Activation activation : {Activation::relu, Activation::hardswish}) {
+      DirectConv fused(s, w.data(), b.data(), activation);
+      got = residual;  // may be y itself
+      fused.run(in.data(), got.data(), got.data());
+      for (int64_t i = 0; i < n.y; ++i) {
+        float sum = want[i] + residual[i];
+        activate(activation, &sum, 1);
+        ASSERT_NEAR(got[i], sum, 1e-4) << (&s - shapes.data()) << " " << i;
+      }
+    }
+  }
+}
+
 TEST(KernelsConv, prepared_convolution_fuses_bias_residual_and_activation) {
   for (auto layout : {PreparedConv::Layout::channels_first, PreparedConv::Layout::channels_last}) {
     const ConvShape s = shape(2, 2, 3, 16, 1, 8, 3, 1, 1, 1);
@@ -133,19 +178,11 @@ TEST(KernelsConv, prepared_convolution_fuses_bias_residual_and_activation) {
     std::vector<float> want(n.y), got(n.y), x_in(x), r_in(r);
     conv_forward(kFloat, s, x.data(), w.data(), b.data(), want.data());
     for (int64_t i = 0; i < n.y; ++i) want[i] = std::max(0.0f, want[i] + r[i]);
-    auto permute = [](const std::vector<float>& v, int64_t outer, int64_t rows, int64_t columns) {
-      std::vector<float> p(v.size());
-      for (int64_t o = 0; o < outer; ++o)
-        for (int64_t i = 0; i < rows; ++i)
-          for (int64_t j = 0; j < columns; ++j)
-            p[(o * columns + j) * rows + i] = v[(o * rows + i) * columns + j];
-      return p;
-    };
     const bool last = layout == PreparedConv::Layout::channels_last;
     if (last)
       x_in = permute(x, 2, 3, n.x / 6), r_in = permute(r, 2, 16, n.y / 32),
       want = permute(want, 2, 16, n.y / 32);
-    const PreparedConv conv(s, w.data(), b.data(), Activation::relu, true, layout);
+    PreparedConv conv(s, w.data(), b.data(), Activation::relu, true, layout);
     for (int round = 0; round < 2; ++round) {
       conv.run(x_in.data(), r_in.data(), got.data());
       for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;

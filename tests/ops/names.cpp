@@ -82,7 +82,8 @@ TEST(OperatorNames, GroupedProducts) {
   w.requires_grad_();
   testing::check_gradient("grouped_mm", f, {x, w});
   testing::check_second_gradient("grouped_mm", f, {x, w});
-  Arg wrong[] = {x, w, tensor({1, 9, 2, 3}, {.dtype = kInt})};
+  Tensor beyond = tensor({1, 9, 2, 3}, {.dtype = kInt});
+  Arg wrong[] = {x, w, beyond};
   EXPECT_THROW(call1(op, wrong), Error);
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tern/autograd/autograd.h"
+#include "tern/base/error.h"
 #include "tern/ops.h"
 
 namespace tern::testing {
@@ -39,6 +40,12 @@ TEST(Random, a_generator_of_its_own) {
   EXPECT_EQ(rand({3}, &g).to_vector<float>(), first);
 }
 
+TEST(Random, dropout_of_integers_is_refused) {
+  for (DType d : {kBool, kChar, kLong})
+    EXPECT_THROW(native_dropout(ones({3, 3}, d), 0.5, true), Error) << name(d);
+  auto [kept, mask] = native_dropout(ones({3, 3}, kBool), 0.5, false);
+  EXPECT_TRUE(all(kept).item<bool>() && all(mask).item<bool>());
+}
 TEST(Random, dropout_scales_what_it_keeps_and_its_gradient) {
   manual_seed(1);
   Tensor x = ones({1000}).requires_grad_(), y = dropout(x, 0.25, true);

@@ -1,7 +1,6 @@
 // Common subexpressions: a pure node equal to one that dominates it is replaced by it.
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "tern/dispatch/op.h"
 #include "tern/ir/alias.h"
@@ -49,7 +48,7 @@ struct Merger {
   std::unordered_multimap<size_t, Node*> seen = {};
   bool changed = false;
   std::optional<AliasAnalysis> aliases = {};  // made when two equal nodes are found that give memory
-  std::unordered_set<const Node*> escaping = {};
+  FlatSet<const Node*> escaping = {};
 
   static bool touches_memory(const Node& n) {
     for (Value* v : n.outputs())

@@ -1,5 +1,6 @@
 // Constants: folding, pooling, and the two ways to write them (operands, prim::Constant nodes).
 #include <optional>
+#include <unordered_map>
 
 #include "tern/base/error.h"
 #include "tern/base/format.h"

@@ -1,6 +1,4 @@
 // Dead code: results nobody uses, and writes to memory that nobody looks at.
-#include <unordered_set>
-
 #include "tern/ir/alias.h"
 #include "tern/ir/higher_order.h"
 #include "tern/ir/pass.h"
@@ -79,8 +77,8 @@ class Marker {
   AliasAnalysis aliases_;
   std::vector<bool> reached_;  // locations whose writers are needed
   bool everything_ = false;    // all of them
-  std::unordered_set<const Node*> needed_;
-  std::unordered_set<const Value*> used_;
+  FlatSet<const Node*> needed_;
+  FlatSet<const Value*> used_;
   std::vector<const Node*> nodes_;
   std::vector<const Value*> values_;
 };
@@ -113,12 +111,15 @@ bool sweep(Graph& graph, Block& b, const Marker* marker) {
   return changed;
 }
 
-// Writes that might be for nobody; what has other effects stays anyway.
-bool has_mere_writes(const Block& b) {
+// Writes that might be for nobody: their results are not used, and they do nothing else. (In a graph that was
+// swept, a result that is used is used for the outputs or for an effect.)
+bool has_idle_writes(const Block& b) {
   for (const Node& n : b) {
-    if (n.blocks().empty() && has_effect(n) && !has_side_effect(n)) return true;
+    bool used = false;
+    for (const Value* v : n.outputs()) used = used || v->has_uses();
+    if (!used && n.blocks().empty() && has_effect(n) && !has_side_effect(n)) return true;
     for (const Block* inner : n.blocks())
-      if (has_mere_writes(*inner)) return true;
+      if (has_idle_writes(*inner)) return true;
   }
   return false;
 }
@@ -126,9 +127,10 @@ bool has_mere_writes(const Block& b) {
 }  // namespace
 
 bool dce(Graph& graph, const PassOptions&) {
-  if (!has_mere_writes(graph.top())) return sweep(graph, graph.top(), nullptr);
+  bool changed = sweep(graph, graph.top(), nullptr);
+  if (!has_idle_writes(graph.top())) return changed;
   Marker marker(graph);
-  return sweep(graph, graph.top(), &marker);
+  return sweep(graph, graph.top(), &marker) || changed;
 }
 
 }  // namespace tern::ir

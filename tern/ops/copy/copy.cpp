@@ -1,5 +1,6 @@
 // Copies, casts, fills, and the way from one element to a number.
 #include "tern/base/format.h"
+#include "tern/dispatch/overlap.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/copy.args.h"
@@ -81,21 +82,17 @@ void check_data(const Tensor& src, const Tensor& self) {
 }  // namespace
 
 void begin_write(const Tensor& self) {
-  for (int64_t d = 0; d < self.dim(); ++d)
-    if (self.strides()[d].is_int() && self.strides()[d].as_int() == 0 && !surely_le(self.sizes()[d], 1))
-      fail(
-          "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-          "location. "
-          "Please clone() the tensor before performing the operation.");
+  check_writable(self);
   ++self.storage()->version;
 }
 
 Tensor kernel_copy_(const args::copy_& a) {
   check_broadcast_to(a.src, a.self);
   check_data(a.src, a.self);
+  if (!a.self.is_fake() && !a.src.is_fake()) check_overlap(a.self, a.src);
   begin_write(a.self);
   if (!a.self.is_fake() && !a.src.is_fake()) {
-    // Two views of one memory: through a copy, so that nothing is read after it was overwritten.
+    // Two views of one memory, with gaps: through a copy, so that nothing is read after it was overwritten.
     bool overlap = a.self.storage() == a.src.storage();
     Tensor from = a.src;
     if (overlap) {

@@ -402,7 +402,12 @@ Tensor alpha_noise(const Tensor& input, const Tensor& empty, double p) {
 
 }  // namespace
 
-Shapes shape_native_dropout(const args::native_dropout& a) { return {like(a.input), like(a.input, kBool)}; }
+Shapes shape_native_dropout(const args::native_dropout& a) {
+  if (a.train.value_or(true) && is_integral(a.input.dtype(), true))
+    failf("result type {} can't be cast to the desired output type {}", script_name(default_dtype()),
+          script_name(a.input.dtype()));
+  return {like(a.input), like(a.input, kBool)};
+}
 void kernel_native_dropout(const args::native_dropout& a, Out out) {
   if (!a.train.value_or(true)) {
     copy_elements(a.input, out[0]);
