@@ -1,6 +1,7 @@
 // Python's Tensor: what a tensor is, Python's operators on it, and the numbers that come out of it.
 // Everything an operator computes is a method that operators.cpp adds from the table.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 
