@@ -582,7 +582,9 @@ PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float*
   size_t best = 0;
   double least = 0;
   for (size_t i = 0; i < ways.size() && ways.size() > 1; ++i) {
-    const double time = seconds(*ways[i], static_cast<size_t>(n.x), static_cast<size_t>(n.y));
+    // Threads that wait for each other lose more to what else runs: they have to be worth it.
+    const double time = seconds(*ways[i], static_cast<size_t>(n.x), static_cast<size_t>(n.y)) *
+                        (ways[i]->threads > 1 ? 1.4 : 1.0);
     if (i == 0 || time < least) best = i, least = time;
   }
   way_ = std::move(ways[best]);
