@@ -98,6 +98,10 @@ kernels::Loop loop_of(const Op& op, DType compute) {
         "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
         "use "
         "the `~` or `logical_not()` operator instead.");
+  if (name == "aten::sub" && d == kBool)
+    fail(
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.");
   failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name.substr(name.find("::") + 2),
         script_name(d));
 }

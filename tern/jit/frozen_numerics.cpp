@@ -16,7 +16,7 @@ using ir::Operand;
 const tern::Value* constant_of(const Operand& o) {
   if (o.is_constant()) return &o.constant();
   if (!o.is_value() || !o.value().node() || !o.value().node()->is("prim::Constant")) return nullptr;
-  static const tern::Value none;
+  static const tern::Value none{};
   const tern::Value* v = o.value().node()->attribute("value");
   return v ? v : &none;
 }

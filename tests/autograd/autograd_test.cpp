@@ -4,24 +4,17 @@
 #include <gtest/gtest.h>
 
 #include "tern/tern.h"
+#include "tests/support/errors.h"
 
 namespace tern {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<double> numbers(const Tensor& t) { return t.detach().to_vector<double>(); }
 Tensor leaf(std::initializer_list<double> values) { return tensor(values).requires_grad_(); }
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 TEST(Autograd, gradients_accumulate_into_leaves) {
   Tensor x = leaf({1, 2, 3});

@@ -3,19 +3,12 @@
 
 #include "tern/base/error.h"
 #include "tern/ops.h"
+#include "tests/support/errors.h"
 
 namespace tern {
 namespace {
 
-template <class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "";
-}
+using tern::testing::error_of;
 constexpr const char* partly =
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
     "memory location. Please clone() the tensor before performing the operation.";

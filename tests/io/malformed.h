@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/io/file.h"
+#include "tests/support/errors.h"
 
 namespace tern::io {
 
@@ -38,15 +39,7 @@ Outcome try_damaged(const std::vector<uint8_t>& file, F&& read) {
   return outcome;
 }
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 inline std::vector<uint8_t> bytes_of(std::string_view text) { return as_bytes(text).vec(); }
 

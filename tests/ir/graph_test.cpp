@@ -8,21 +8,14 @@
 #include "tern/ir/text.h"
 #include "tern/ir/verify.h"
 #include "tern/sym/shape_env.h"
+#include "tests/support/errors.h"
 
 namespace tern::ir {
 namespace {
 
 using ::testing::HasSubstr;
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "";
-}
+using tern::testing::error_of;
 
 TEST(IrGraph, names_follow_fx) {
   Graph g;
@@ -42,7 +35,7 @@ TEST(IrGraph, names_are_exact_when_asked) {
   Graph g;
   Value& x = g.add_input(Type::tensor(), "x");
   Value& y = g.add_input(Type::tensor(), "y");
-  EXPECT_THAT(message_of([&] { g.set_name(y, "x"); }), HasSubstr("%x is already taken"));
+  EXPECT_THAT(error_of([&] { g.set_name(y, "x"); }), HasSubstr("%x is already taken"));
   g.set_name(x, "z");
   g.set_name(y, "x");
   EXPECT_EQ(g.find("x"), &y);
@@ -85,7 +78,7 @@ TEST(IrGraph, erasing_a_used_node_is_refused) {
   Value& x = g.add_input(Type::tensor(), "x");
   Node& a = g.call("aten::add.Tensor", {{x, 1}});
   g.add_output(a.output());
-  EXPECT_THAT(message_of([&] { g.erase(a); }), HasSubstr("%add is still used"));
+  EXPECT_THAT(error_of([&] { g.erase(a); }), HasSubstr("%add is still used"));
   g.top().return_node().remove_all_inputs();
   g.erase(a);
   EXPECT_EQ(g.num_nodes(), 0u);
@@ -109,9 +102,9 @@ TEST(IrGraph, order_holds_after_moves) {
 TEST(IrGraph, missing_arguments_are_named) {
   Graph g;
   Value& x = g.add_input(Type::tensor(), "x");
-  EXPECT_THAT(message_of([&] { g.call("aten::add.Tensor", {{x}}); }),
+  EXPECT_THAT(error_of([&] { g.call("aten::add.Tensor", {{x}}); }),
               HasSubstr("missing value for argument 'other'"));
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(error_of([&] {
                 g.call("aten::add.Tensor", {{x, x, 1, 2}});
               }),
               HasSubstr("takes 3 arguments but 4"));
@@ -186,14 +179,14 @@ TEST(IrType, annotations) {
 }
 
 TEST(IrType, bad_text_is_refused) {
-  EXPECT_THAT(message_of([] { parse_type("List[int"); }),
+  EXPECT_THAT(error_of([] { parse_type("List[int"); }),
               HasSubstr("expected ']' (line 1, column 9 of the type)"));
-  EXPECT_THAT(message_of([] { parse_type("Float(s0)"); }), HasSubstr("no ShapeEnv was given"));
-  EXPECT_THAT(message_of([] { parse_type("Float(2, strides=[1, 2])"); }),
+  EXPECT_THAT(error_of([] { parse_type("Float(s0)"); }), HasSubstr("no ShapeEnv was given"));
+  EXPECT_THAT(error_of([] { parse_type("Float(2, strides=[1, 2])"); }),
               HasSubstr("as many strides as sizes"));
-  EXPECT_THAT(message_of([] { parse_type("int int"); }), HasSubstr("unexpected text after the type"));
-  EXPECT_THAT(message_of([] { parse_type(std::string(5000, '(')); }), HasSubstr("nested too deeply"));
-  EXPECT_THAT(message_of([] { parse_type("Float(99999999999999999999)"); }), HasSubstr("too large"));
+  EXPECT_THAT(error_of([] { parse_type("int int"); }), HasSubstr("unexpected text after the type"));
+  EXPECT_THAT(error_of([] { parse_type(std::string(5000, '(')); }), HasSubstr("nested too deeply"));
+  EXPECT_THAT(error_of([] { parse_type("Float(99999999999999999999)"); }), HasSubstr("too large"));
 }
 
 TEST(IrType, what_fits_where) {

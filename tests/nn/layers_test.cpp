@@ -3,6 +3,7 @@
 
 #include "tern/tern.h"
 #include "tests/nn/expected.h"
+#include "tests/support/errors.h"
 
 namespace tern::nn {
 namespace {
@@ -299,40 +300,32 @@ TEST(Layers, ALossOfDifferentSizesWarns) {
       std::string::npos);
 }
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 TEST(Layers, BadOptionsAreRefused) {
-  EXPECT_EQ(message_of([] { MultiheadAttention(7, 2); }), "embed_dim must be divisible by num_heads");
-  EXPECT_EQ(message_of([] { Conv2d({.in = 3, .out = 4, .kernel = 3, .groups = 2}); }),
+  EXPECT_EQ(error_of([] { MultiheadAttention(7, 2); }), "embed_dim must be divisible by num_heads");
+  EXPECT_EQ(error_of([] { Conv2d({.in = 3, .out = 4, .kernel = 3, .groups = 2}); }),
             "in_channels must be divisible by groups");
-  EXPECT_EQ(message_of([] { Conv2d({.in = 4, .out = 4, .kernel = 3, .stride = 2, .padding = "same"}); }),
+  EXPECT_EQ(error_of([] { Conv2d({.in = 4, .out = 4, .kernel = 3, .stride = 2, .padding = "same"}); }),
             "padding='same' is not supported for strided convolutions");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(error_of([] {
               Conv2d({.in = 4, .out = 4, .kernel = {1, 2, 3}});
             }),
             "expected 2 numbers (or one for all of them), found 3");
-  EXPECT_EQ(message_of([] { Conv2d({.in = 4, .out = 4, .kernel = 3, .padding = "x"}); }),
+  EXPECT_EQ(error_of([] { Conv2d({.in = 4, .out = 4, .kernel = 3, .padding = "x"}); }),
             "Invalid padding string 'x', should be one of {'valid', 'same'}");
-  EXPECT_EQ(message_of([] { Dropout(2); }), "dropout probability has to be between 0 and 1, but got 2.0");
-  EXPECT_EQ(message_of([] { GroupNorm(3, 4); }), "num_channels (4) must be divisible by num_groups (3)");
-  EXPECT_EQ(message_of([] { Embedding({.count = 3, .dim = 4, .padding_idx = 5}); }),
+  EXPECT_EQ(error_of([] { Dropout(2); }), "dropout probability has to be between 0 and 1, but got 2.0");
+  EXPECT_EQ(error_of([] { GroupNorm(3, 4); }), "num_channels (4) must be divisible by num_groups (3)");
+  EXPECT_EQ(error_of([] { Embedding({.count = 3, .dim = 4, .padding_idx = 5}); }),
             "Padding_idx must be within num_embeddings");
-  EXPECT_EQ(message_of([] { BatchNorm2d(3)(wave({2, 3})); }), "expected 4D input (got 2D input)");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(error_of([] { BatchNorm2d(3)(wave({2, 3})); }), "expected 4D input (got 2D input)");
+  EXPECT_EQ(error_of([] {
               BatchNorm2d(3)(wave({1, 3, 1, 1}));
             }),
             "Expected more than 1 value per channel when training, got input size torch.Size([1, 3, 1, 1])");
-  EXPECT_EQ(message_of([] { TransformerEncoderLayer({.d_model = 8, .nhead = 2, .activation = "foo"}); }),
+  EXPECT_EQ(error_of([] { TransformerEncoderLayer({.d_model = 8, .nhead = 2, .activation = "foo"}); }),
             "activation should be relu/gelu, not foo");
-  EXPECT_NE(message_of([] { Linear(-1, 2); }).find("negative dimension -1"), std::string::npos);
+  EXPECT_NE(error_of([] { Linear(-1, 2); }).find("negative dimension -1"), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tern/tern.h"
+#include "tests/support/errors.h"
 
 namespace tern::nn {
 namespace {
@@ -38,15 +39,7 @@ std::vector<std::string> names(const StateDict& dict) {
   for (const auto& [name, t] : dict) out.push_back(name);
   return out;
 }
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 using Names = std::vector<std::string>;
 
 TEST(Module, NamesAreDottedPaths) {
@@ -62,7 +55,7 @@ TEST(Module, NamesAreDottedPaths) {
   EXPECT_EQ(modules,
             (Names{"", "block", "block.inner", "list", "list.0", "list.0.inner", "list.1", "list.1.inner"}));
   EXPECT_TRUE(tower.parameter("list.1.scale").is_same(tower.list[1].scale));
-  EXPECT_EQ(message_of([&] { tower.parameter("list.7.scale"); }), "ModuleList has no attribute `7`");
+  EXPECT_EQ(error_of([&] { tower.parameter("list.7.scale"); }), "ModuleList has no attribute `7`");
 }
 
 TEST(Module, ParametersAreLeavesThatRequireGrad) {
@@ -103,7 +96,7 @@ TEST(Module, CloneReachesIntoContainers) {
   other.parameter("0.bias").zero_();
   EXPECT_EQ(other[0](ones({1, 2})).to_vector<float>(), (std::vector<float>{0, 0}));
   EXPECT_NE(net[0].as<Linear>().weight.to_vector<float>()[0], 0);
-  EXPECT_NE(message_of([&] { net[1].as<Linear>(); }).find("is a torch.nn.modules.activation.ReLU"),
+  EXPECT_NE(error_of([&] { net[1].as<Linear>(); }).find("is a torch.nn.modules.activation.ReLU"),
             std::string::npos);
 }
 
@@ -142,7 +135,7 @@ TEST(Module, LoadErrorsArePyTorchs) {
   for (auto& [name, t] : dict)
     if (name == "1.weight") t = zeros({2, 5});
   dict.emplace_back("x", zeros({1}));
-  EXPECT_EQ(message_of([&] { net.load_state_dict(dict); }),
+  EXPECT_EQ(error_of([&] { net.load_state_dict(dict); }),
             "Error(s) in loading state_dict for Sequential:\n\tMissing key(s) in state_dict: \"0.bias\". "
             "\n\tUnexpected "
             "key(s) in state_dict: \"x\". \n\tsize mismatch for 1.weight: copying a param with shape "
@@ -156,18 +149,18 @@ TEST(Module, LoadErrorsArePyTorchs) {
 
 TEST(Module, BadNamesAreRefused) {
   Module m;
-  EXPECT_EQ(message_of([&] { m.add("a.b", ReLU()); }), "module name can't contain \".\", got: a.b");
-  EXPECT_EQ(message_of([&] { m.add("", ReLU()); }), "module name can't be empty string \"\"");
-  EXPECT_EQ(message_of([&] { m.register_parameter("a.b", {}); }),
+  EXPECT_EQ(error_of([&] { m.add("a.b", ReLU()); }), "module name can't contain \".\", got: a.b");
+  EXPECT_EQ(error_of([&] { m.add("", ReLU()); }), "module name can't be empty string \"\"");
+  EXPECT_EQ(error_of([&] { m.register_parameter("a.b", {}); }),
             "parameter name can't contain \".\", got: a.b");
   Tensor t = ones({2}, kFloat);
   t.requires_grad_();
-  EXPECT_NE(message_of([&] { m.register_parameter("p", t * 2); }).find("non-leaf"), std::string::npos);
-  EXPECT_EQ(message_of([&] { m.register_parameter("p", zeros({2}, kLong)); }),
+  EXPECT_NE(error_of([&] { m.register_parameter("p", t * 2); }).find("non-leaf"), std::string::npos);
+  EXPECT_EQ(error_of([&] { m.register_parameter("p", zeros({2}, kLong)); }),
             "only Tensors of floating point dtype can require gradients");
   Module child;
   child.add("m", m);
-  EXPECT_EQ(message_of([&] { m.add("c", child); }), "add(\"c\"): a module can't be its own descendant");
+  EXPECT_EQ(error_of([&] { m.add("c", child); }), "add(\"c\"): a module can't be its own descendant");
 }
 
 TEST(Module, ConversionReachesEveryHandle) {
@@ -183,7 +176,7 @@ TEST(Module, ConversionReachesEveryHandle) {
   EXPECT_EQ(handle.grad().dtype(), DType::float64);
   bn.to(kFloat);
   EXPECT_EQ(handle.grad().dtype(), DType::float32);
-  EXPECT_EQ(message_of([&] { bn.to(kLong); }),
+  EXPECT_EQ(error_of([&] { bn.to(kLong); }),
             "nn.Module.to only accepts floating point or complex dtypes, but got desired dtype=torch.int64");
 }
 
@@ -192,7 +185,7 @@ TEST(Module, MetaModulesHaveNoMemory) {
   EXPECT_TRUE(big.weight.is_meta());
   EXPECT_EQ(str(big.weight.sizes()), "[1048576, 1048576]");
   Linear small({.in = 2, .out = 2, .device = kMeta});
-  EXPECT_NE(message_of([&] { small.load_state_dict(Linear(2, 2).state_dict()); }).find("meta device"),
+  EXPECT_NE(error_of([&] { small.load_state_dict(Linear(2, 2).state_dict()); }).find("meta device"),
             std::string::npos);
   small.to(kCPU).load_state_dict(Linear(2, 2).state_dict());
   EXPECT_FALSE(small.weight.is_meta());
@@ -283,7 +276,7 @@ TEST(Module, ModuleDictFindsByName) {
   ModuleDict<> heads{{"a", Linear(2, 1)}, {"b", Linear(2, 3)}};
   EXPECT_EQ(str(heads["b"](ones({1, 2})).sizes()), "[1, 3]");
   EXPECT_EQ(names(heads.state_dict()), (Names{"a.weight", "a.bias", "b.weight", "b.bias"}));
-  EXPECT_EQ(message_of([&] { heads["c"]; }), "ModuleDict has no key 'c'");
+  EXPECT_EQ(error_of([&] { heads["c"]; }), "ModuleDict has no key 'c'");
 }
 
 TEST(Module, PrintsAsPyTorch) {
@@ -360,9 +353,9 @@ TEST(Module, InitFormulas) {
   EXPECT_DOUBLE_EQ(init::calculate_gain("tanh"), 5.0 / 3);
   EXPECT_EQ(init::fans(zeros({4, 3, 2, 2})).in, 12);
   EXPECT_EQ(init::fans(zeros({4, 3, 2, 2})).out, 16);
-  EXPECT_EQ(message_of([] { init::xavier_uniform_(zeros({3})); }),
+  EXPECT_EQ(error_of([] { init::xavier_uniform_(zeros({3})); }),
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(error_of([] {
               init::kaiming_uniform_(zeros({3, 3}), {.mode = "x"});
             }),
             "Mode x not supported, please use one of ['fan_in', 'fan_out']");

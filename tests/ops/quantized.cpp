@@ -8,6 +8,7 @@
 #include "tern/ops.h"
 #include "tern/ops/quantized/detail/packed.h"
 #include "tern/ops/quantized/values.h"
+#include "tests/support/errors.h"
 
 namespace tern {
 namespace {
@@ -16,15 +17,7 @@ using Integers = std::vector<int64_t>;
 
 Integers ints(const Tensor& q) { return int_view(q).to_vector<int64_t>(); }
 
-template <class F>
-std::string message(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 Tensor sample(DType d = DType::quint8) {
   return quantize_per_tensor(tensor({-1.0, -0.26, 0.0, 0.1, 0.5, 3.0}), 0.1, 10, d);
@@ -47,7 +40,7 @@ TEST(Quantized, dtypes_have_atens_numbers_and_names) {
   EXPECT_FALSE(is_quantized(DType::int8));
   EXPECT_FALSE(is_integral(DType::qint8, true));
   EXPECT_EQ(
-      message([] { promote(DType::qint8, kFloat); }),
+      error_of([] { promote(DType::qint8, kFloat); }),
       "promoteTypes with quantized numbers is not handled yet; figure out what the correct rules should "
       "be, offending types: QInt8 Float");
 }
@@ -88,7 +81,7 @@ TEST(Quantized, per_channel_has_a_scale_for_each_index) {
   EXPECT_EQ(quantizer_of(q[1]).scale, 1.0);
   EXPECT_EQ(quantizer_of(q.unsqueeze(0)).axis, 1);
   EXPECT_EQ(quantizer_of(q.slice(0, 1, 2)).zero_points.to_vector<int64_t>(), (Integers{10}));
-  EXPECT_EQ(message([&] { q.t(); }), "Setting strides is possible only on uniformly quantized tensor");
+  EXPECT_EQ(error_of([&] { q.t(); }), "Setting strides is possible only on uniformly quantized tensor");
 }
 
 TEST(Quantized, views_share_memory_and_quantizer) {
@@ -204,29 +197,29 @@ TEST(Quantized, without_data_there_are_shapes) {
 
 TEST(Quantized, what_cannot_be_done_is_refused) {
   Tensor q = sample();
-  EXPECT_TRUE(message([&] {
+  EXPECT_TRUE(error_of([&] {
                 exp(q);
               }).starts_with("Could not run 'aten::exp' with arguments from the 'QuantizedCPU' backend."));
-  EXPECT_TRUE(message([&] {
+  EXPECT_TRUE(error_of([&] {
                 q + q;
               }).starts_with("Could not run 'aten::add.Tensor' with arguments from the 'QuantizedCPU'"));
-  EXPECT_EQ(message([&] { q.to(kFloat); }),
+  EXPECT_EQ(error_of([&] { q.to(kFloat); }),
             "Creation of quantized tensor requires quantized dtype like torch.quint8");
   EXPECT_EQ(
-      message([&] { zeros({6}).copy_(q); }),
+      error_of([&] { zeros({6}).copy_(q); }),
       "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get "
       "a float Tensor from a quantized Tensor");
-  EXPECT_EQ(message([&] { quantize_per_tensor(zeros({2}, kDouble), 0.1, 0, DType::quint8); }),
+  EXPECT_EQ(error_of([&] { quantize_per_tensor(zeros({2}, kDouble), 0.1, 0, DType::quint8); }),
             "Quantize only works on Float Tensor, got Double");
-  EXPECT_EQ(message([&] { quantize_per_tensor(zeros({2}), 0.1, 0, static_cast<DType>(16)); }),
+  EXPECT_EQ(error_of([&] { quantize_per_tensor(zeros({2}), 0.1, 0, static_cast<DType>(16)); }),
             "quantize_tensor_per_tensor_affine: Tern has no quint4x2: use quint8");
   Value packed = call_op("quantized::linear_prepack",
                          {quantize_per_tensor(ones({5, 8}), 0.1, 0, DType::qint8), Value()});
-  EXPECT_NE(message([&] {
+  EXPECT_NE(error_of([&] {
               call_op("quantized::linear", {q, packed, 0.1, 0});
             }).find("8 input features"),
             std::string::npos);
-  EXPECT_NE(message([&] {
+  EXPECT_NE(error_of([&] {
               call_op("quantized::linear", {q, Value(3), 0.1, 0});
             }).find("packed weights"),
             std::string::npos);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tern/base/error.h"
+#include "tests/support/errors.h"
 #include "tests/support/gradcheck.h"
 
 namespace tern::testing {
@@ -10,15 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-template <class F>
-std::string message(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "";
-}
+using tern::testing::error_of;
 
 void expect_near(const Tensor& t, std::vector<double> wanted, double tolerance = 1e-5) {
   std::vector<double> got = t.to_vector<double>();
@@ -59,8 +52,8 @@ TEST(OpReduce, dims) {
   EXPECT_THAT(indices.to_vector<int64_t>(), ElementsAre(2, 2));
   EXPECT_EQ(argmax(x).item<int64_t>(), 5);
   EXPECT_THAT(argmin(x, 0, true).to_vector<int64_t>(), ElementsAre(0, 0, 0));
-  EXPECT_EQ(message([&] { sum(x, {0, 0}); }), "dim 0 appears multiple times in the list of dims");
-  EXPECT_THAT(message([&] { sum(x, {2}); }),
+  EXPECT_EQ(error_of([&] { sum(x, {0, 0}); }), "dim 0 appears multiple times in the list of dims");
+  EXPECT_THAT(error_of([&] { sum(x, {2}); }),
               HasSubstr("Dimension out of range (expected to be in range of [-2, 1], but got 2)"));
 }
 
@@ -73,13 +66,13 @@ TEST(OpReduce, empty_and_zero_dim) {
   EXPECT_EQ(sum(one, {0}).item<double>(), 2.5);
   EXPECT_EQ(sum(one, {-1}, true).dim(), 0);
   EXPECT_EQ(std::get<1>(max(one, 0)).item<int64_t>(), 0);
-  EXPECT_EQ(message([&] { max(none); }),
+  EXPECT_EQ(error_of([&] { max(none); }),
             "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
             "with the 'dim' argument.");
-  EXPECT_EQ(message([&] { amax(none, {0}); }), "amax(): Expected reduction dim 0 to have non-zero size.");
+  EXPECT_EQ(error_of([&] { amax(none, {0}); }), "amax(): Expected reduction dim 0 to have non-zero size.");
   EXPECT_TRUE(all(none).item<bool>());
   EXPECT_FALSE(any(none).item<bool>());
-  EXPECT_THAT(message([] {
+  EXPECT_THAT(error_of([] {
                 mean(tensor({1, 2}).to(kLong));
               }),
               HasSubstr("mean(): could not infer output dtype. Input dtype must be either a floating point "
@@ -125,12 +118,12 @@ TEST(OpArithmetic, values) {
   EXPECT_THAT(clamp(x, -2, 3).to_vector<int64_t>(), ElementsAre(-2, -1, 0, 3));
   EXPECT_THAT(clamp(x.to(kByte), {}, 1000).to_vector<int64_t>(), ElementsAre(249, 255, 0, 7));
   EXPECT_THAT(abs(x).to_vector<int64_t>(), ElementsAre(7, 1, 0, 7));
-  EXPECT_EQ(message([&] { pow(x, -1); }), "Integers to negative integer powers are not allowed.");
-  EXPECT_EQ(message([&] { div(x, 2, "round"); }),
+  EXPECT_EQ(error_of([&] { pow(x, -1); }), "Integers to negative integer powers are not allowed.");
+  EXPECT_EQ(error_of([&] { div(x, 2, "round"); }),
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found 'round'");
-  EXPECT_EQ(message([&] { clamp(x, std::nullopt, std::nullopt); }),
+  EXPECT_EQ(error_of([&] { clamp(x, std::nullopt, std::nullopt); }),
             "torch.clamp: At least one of 'min' or 'max' must not be None");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(error_of([&] {
               tensor({1.f, 2.f}) + tensor({1.f, 2.f, 3.f});
             }),
             "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0");
@@ -154,10 +147,10 @@ TEST(OpCompare, numbers_and_bits) {
   EXPECT_THAT((x == 1.5).to_vector<bool>(), ElementsAre(false, false, false));
   EXPECT_THAT(bitwise_and(x, 2).to_vector<int64_t>(), ElementsAre(0, 2, 2));
   EXPECT_THAT(bitwise_left_shift(x, 1).to_vector<int64_t>(), ElementsAre(2, 4, 6));
-  EXPECT_THAT(message([] { bitwise_not(tensor({1.5f})); }),
+  EXPECT_THAT(error_of([] { bitwise_not(tensor({1.5f})); }),
               HasSubstr("\"bitwise_not\" not implemented for 'Float'"));
   EXPECT_THAT(
-      message([] { where(tensor({1.f}), tensor({1.f}), tensor({2.f})); }),
+      error_of([] { where(tensor({1.f}), tensor({1.f}), tensor({2.f})); }),
       HasSubstr("where expected condition to be a boolean tensor, but got a tensor with dtype Float"));
   EXPECT_TRUE(allclose(tensor({1.0, 2.0}), tensor({1.0, 2.0 + 1e-7})));
   EXPECT_FALSE(allclose(tensor({NAN}), tensor({NAN})));
@@ -176,8 +169,8 @@ TEST(OpActivation, values) {
   expect_near(hardswish(x), {-0.33333334, -0.20833333, 0, 0.6666667});
   expect_near(log_sigmoid(x), {-2.1269281, -0.974077, -0.6931472, -0.31326166});
   expect_near(softplus(x), {0.12692805, 0.474077, 0.6931472, 1.3132616});
-  EXPECT_EQ(message([&] { gelu(x, "erf"); }), "approximate argument must be either none or tanh.");
-  EXPECT_THAT(message([&] {
+  EXPECT_EQ(error_of([&] { gelu(x, "erf"); }), "approximate argument must be either none or tanh.");
+  EXPECT_THAT(error_of([&] {
                 glu(tensor({1.f, 2.f, 3.f}));
               }),
               HasSubstr("Halving dimension must be even, but dimension 0 is size 3"));
@@ -212,18 +205,18 @@ TEST(OpLinear, products_of_any_layout_and_type) {
 
 TEST(OpLinear, messages) {
   Tensor a = ones({2, 3}), b = ones({4, 5});
-  EXPECT_EQ(message([&] { mm(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(error_of([&] { mm(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+  EXPECT_EQ(error_of([&] {
               mm(a, ones({3, 2}).to(kDouble));
             }),
             "expected m1 and m2 to have the same dtype, but got: float != double");
-  EXPECT_EQ(message([&] { mm(ones({3}), b); }), "self must be a matrix");
-  EXPECT_EQ(message([&] {
+  EXPECT_EQ(error_of([&] { mm(ones({3}), b); }), "self must be a matrix");
+  EXPECT_EQ(error_of([&] {
               bmm(ones({2, 3, 4}), ones({2, 5, 4}));
             }),
             "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: [2, 5].");
-  EXPECT_EQ(message([&] { linear(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 5x4)");
-  EXPECT_EQ(message([&] { matmul(tensor(1.f), a); }),
+  EXPECT_EQ(error_of([&] { linear(a, b); }), "mat1 and mat2 shapes cannot be multiplied (2x3 and 5x4)");
+  EXPECT_EQ(error_of([&] { matmul(tensor(1.f), a); }),
             "both arguments to matmul need to be at least 1D, but they are 0D and 2D");
 }
 
@@ -241,7 +234,7 @@ TEST(OpSoftmax, values) {
 TEST(OpNorm, values_and_running_statistics) {
   Tensor x = floats({1, 2, 3, 4, 5, 7}, {2, 3});
   expect_near(layer_norm(x, {3}), {-1.2247356, 0, 1.2247356, -1.0690438, -0.2672610, 1.3363048});
-  EXPECT_EQ(message([&] { layer_norm(x, {4}); }),
+  EXPECT_EQ(error_of([&] { layer_norm(x, {4}); }),
             "Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]");
   Tensor mean = zeros({3}), var = ones({3});
   expect_near(batch_norm(x, {}, {}, mean, var, true, 0.5, 1e-5, false),
@@ -262,7 +255,7 @@ TEST(OpLoss, values) {
   expect_near(cross_entropy_loss(x, target, {}, 1, -100, 0.1), {0.9576060});
   expect_near(cross_entropy_loss(x, target, tensor({1.f, 2.f, 3.f}), 1, 0), {0.4076059});
   expect_near(cross_entropy_loss(x, floats({0, 0, 1, 1, 0, 0}, {2, 3})), {0.9076059});
-  EXPECT_EQ(message([&] { cross_entropy_loss(x, tensor({2, 3}).to(kLong)); }), "Target 3 is out of bounds.");
+  EXPECT_EQ(error_of([&] { cross_entropy_loss(x, tensor({2, 3}).to(kLong)); }), "Target 3 is out of bounds.");
   expect_near(mse_loss(tensor({1.f, 3.f}), tensor({0.f, 1.f})), {2.5});
   expect_near(huber_loss(tensor({1.f, 3.f}), tensor({0.5f, 0.f}), 0), {0.125, 2.5});
   expect_near(binary_cross_entropy(tensor({0.f, 1.f, 0.5f}), tensor({1.f, 1.f, 1.f}), {}, 0),

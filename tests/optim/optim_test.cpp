@@ -5,19 +5,12 @@
 
 #include "tern/tern.h"
 #include "tests/nn/expected.h"
+#include "tests/support/errors.h"
 
 namespace tern::optim {
 namespace {
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 Tensor parameter(DType dtype = kFloat) {
   Tensor p = nn::wave({8}).to(dtype);
@@ -119,7 +112,7 @@ TEST(Optim, AStepIsAWriteThatAutogradSees) {
   Tensor loss = (p * p).sum();
   p.set_grad(ones({8}));
   SGD({p}, {.lr = 0.1}).step();
-  EXPECT_NE(message_of([&] { loss.backward(); }).find("modified by an inplace operation"), std::string::npos);
+  EXPECT_NE(error_of([&] { loss.backward(); }).find("modified by an inplace operation"), std::string::npos);
 }
 
 TEST(Optim, StateDictGoesOnWhereItWas) {
@@ -147,23 +140,23 @@ TEST(Optim, StateDictGoesOnWhereItWas) {
 TEST(Optim, StateDictsThatDoNotFitAreRefused) {
   Tensor p = parameter(), q = parameter();
   SGD one({p}), two({p, q}), groups(std::vector<Group<SGDOptions>>{{{p}, {}}, {{q}, {.lr = 1}}});
-  EXPECT_EQ(message_of([&] { one.load_state_dict(groups.state_dict()); }),
+  EXPECT_EQ(error_of([&] { one.load_state_dict(groups.state_dict()); }),
             "loaded state dict has a different number of parameter groups");
-  EXPECT_EQ(message_of([&] { one.load_state_dict(two.state_dict()); }),
+  EXPECT_EQ(error_of([&] { one.load_state_dict(two.state_dict()); }),
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group");
-  EXPECT_EQ(message_of([&] { one.load_state_dict(Value::dict()); }),
+  EXPECT_EQ(error_of([&] { one.load_state_dict(Value::dict()); }),
             "load_state_dict: the state dict has no 'param_groups'");
 }
 
 TEST(Optim, BadOptionsAreRefused) {
   Tensor p = parameter();
-  EXPECT_EQ(message_of([&] { SGD({p}, {.lr = -1}); }), "Invalid learning rate: -1.0");
-  EXPECT_EQ(message_of([&] { SGD(std::vector<Tensor>{}); }), "optimizer got an empty parameter list");
-  EXPECT_EQ(message_of([&] { SGD({p}, {.nesterov = true}); }),
+  EXPECT_EQ(error_of([&] { SGD({p}, {.lr = -1}); }), "Invalid learning rate: -1.0");
+  EXPECT_EQ(error_of([&] { SGD(std::vector<Tensor>{}); }), "optimizer got an empty parameter list");
+  EXPECT_EQ(error_of([&] { SGD({p}, {.nesterov = true}); }),
             "Nesterov momentum requires a momentum and zero dampening");
-  EXPECT_EQ(message_of([&] { Adam({p}, {.beta1 = 1}); }), "Invalid beta parameter at index 0: 1.0");
-  EXPECT_EQ(message_of([&] { SGD({p * 2}); }), "can't optimize a non-leaf Tensor");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] { Adam({p}, {.beta1 = 1}); }), "Invalid beta parameter at index 0: 1.0");
+  EXPECT_EQ(error_of([&] { SGD({p * 2}); }), "can't optimize a non-leaf Tensor");
+  EXPECT_EQ(error_of([&] {
               SGD(std::vector<Group<SGDOptions>>{{{p}, {}}, {{p}, {}}});
             }),
             "some parameters appear in more than one parameter group");
@@ -198,7 +191,7 @@ TEST(Optim, ClippingScalesToTheNorm) {
   EXPECT_FLOAT_EQ(q.grad().to_vector<float>()[3], 0.1f);
   p.set_grad(full({8}, INFINITY));
   EXPECT_NE(
-      message_of([&] { clip_grad_norm_({p}, 1, 2, true); }).find("is non-finite, so it cannot be clipped"),
+      error_of([&] { clip_grad_norm_({p}, 1, 2, true); }).find("is non-finite, so it cannot be clipped"),
       std::string::npos);
 }
 

@@ -10,11 +10,12 @@
 #include "tern/ir/text.h"
 #include "tern/runtime/plan.h"
 #include "tern/tern.h"
+#include "tests/support/errors.h"
 
 namespace tern {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct Net : nn::Module {
   nn::Conv2d conv = add("conv", nn::Conv2d({.in = 3, .out = 8, .kernel = 3, .padding = 1}));
@@ -151,15 +152,7 @@ TEST(Session, a_buffer_that_the_model_changes_is_changed) {
   EXPECT_EQ(session.run({zeros({1})})[0].item<double>(), 2);
 }
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 TEST(Session, wrong_input_is_named) {
   Net net;
@@ -177,7 +170,7 @@ TEST(Session, wrong_input_is_named) {
               HasSubstr("no backend 'gpu' (there are"));
   EXPECT_THAT(
       error_of([&] { Session(program_of(net), {.backend = "onnxrt", .onnxruntime = "/nowhere/lib.so"}); }),
-      testing::AnyOf(HasSubstr("there is no /nowhere/lib.so"), HasSubstr("no error")));
+      ::testing::AnyOf(HasSubstr("there is no /nowhere/lib.so"), HasSubstr("no error")));
 }
 
 TEST(ModelFile, every_format_becomes_every_other) {

@@ -8,6 +8,7 @@
 
 #include "tern/base/error.h"
 #include "tern/tree/convert.h"
+#include "tests/support/errors.h"
 
 namespace tern::tree {
 namespace {
@@ -20,15 +21,7 @@ struct Point {
   static constexpr const char* type_name = "mod.Point";
 };
 
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
-}
+using tern::testing::error_of;
 
 Value nested() {
   return to_value(std::tuple(1, Value::list({2, Value::dict({{"a", 3}, {"b", Value::tuple({4})}})})));
@@ -100,7 +93,7 @@ TEST(Tree, TypesNobodyRegisteredAreKept) {
 }
 
 TEST(Tree, BadJsonIsRefused) {
-  auto message = [](const char* text) { return message_of([&] { from_json(text); }); };
+  auto message = [](const char* text) { return error_of([&] { from_json(text); }); };
   EXPECT_NE(message("[2, {}]").find("Unknown protocol 2. Available protocols: [1]"), std::string::npos);
   EXPECT_NE(message("[1]").find("expected [protocol, spec]"), std::string::npos);
   EXPECT_NE(message("{}").find("expected [protocol, spec]"), std::string::npos);
@@ -124,7 +117,7 @@ TEST(Tree, KeyPathsPrintAsPyTorchs) {
 
 TEST(Tree, UnflattenChecksTheCount) {
   EXPECT_EQ(
-      message_of([] {
+      error_of([] {
         unflatten(flatten(Value::tuple({1})).spec, {1, 2});
       }),
       "treespec.unflatten(leaves): `leaves` has length 2 but the spec refers to a pytree that holds 1 items "
@@ -134,11 +127,11 @@ TEST(Tree, UnflattenChecksTheCount) {
 TEST(Tree, FlattenLikeNamesTheDifference) {
   Spec spec = flatten(nested()).spec;
   EXPECT_EQ(flatten_like(spec, nested()).size(), 4u);
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_of([&] {
               flatten_like(spec, Value::tuple({1, Value::list({2, 3})}));
             }),
             "tree: expected dict at [1][1], found a leaf");
-  EXPECT_EQ(message_of([&] { flatten_like(spec, Value::tuple({1})); }),
+  EXPECT_EQ(error_of([&] { flatten_like(spec, Value::tuple({1})); }),
             "tree: expected tuple of length 2 at the root, found length 1");
   Spec dict = flatten(Value::dict({{"a", 1}, {"b", 2}})).spec;
   EXPECT_EQ(flatten_like(dict, Value::dict({{"b", 2}, {"a", 1}}))[0].to_int(), 1);
@@ -147,7 +140,7 @@ TEST(Tree, FlattenLikeNamesTheDifference) {
 TEST(Tree, AValueThatContainsItselfIsAnError) {
   Value list = Value::list({});
   list.items().push_back(list);
-  EXPECT_NE(message_of([&] { flatten(list); }).find("contains itself"), std::string::npos);
+  EXPECT_NE(error_of([&] { flatten(list); }).find("contains itself"), std::string::npos);
   list.items().clear();
 }
 
@@ -173,11 +166,11 @@ TEST(Tree, ConvertsCppTypes) {
 }
 
 TEST(Tree, ConversionErrorsSayWhatWasFound) {
-  EXPECT_EQ(message_of([] { from_value<std::pair<int, int>>(Value::tuple({1})); }),
+  EXPECT_EQ(error_of([] { from_value<std::pair<int, int>>(Value::tuple({1})); }),
             "tree::from_value: expected 2 items for the tuple, found 1");
-  EXPECT_EQ(message_of([] { from_value<std::vector<int>>(Value(1)); }),
+  EXPECT_EQ(error_of([] { from_value<std::vector<int>>(Value(1)); }),
             "tree::from_value: expected a list or tuple, found int");
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(error_of([] {
               from_value<Point>(Value::dict({{"x", 1}}));
             }),
             "tree: the dict has no key 'y'; it has ['x']");
