@@ -154,11 +154,15 @@ std::optional<tern::Value> read_printed_tensor(Cursor& c) {
   while (true) {
     while (c.peek() == ' ' || c.peek() == '\n' || c.peek() == '\t') ++c.at;
     if (c.at >= mark) break;
-    double v = to_double(c, number_text(c));
-    if (is_integral(*dtype, true))
-      ints.push_back(static_cast<int64_t>(v));
-    else
-      floats.push_back(v);
+    std::string_view text = number_text(c);
+    if (!is_integral(*dtype, true)) {
+      floats.push_back(to_double(c, text));
+    } else if (const tern::Value v = number_value(c, text); v.is_int()) {
+      ints.push_back(v.to_int());
+    } else {  // in scientific notation
+      if (!(std::abs(v.to_double()) < 9.2e18)) c.fail_here("the integer does not fit");
+      ints.push_back(static_cast<int64_t>(v.to_double()));
+    }
   }
   c.at = end + 5;
   Dims sizes;
