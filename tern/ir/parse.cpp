@@ -409,7 +409,8 @@ class GraphParser {
     while (Cursor::is_name(c_.peek()) || c_.peek() == ':' || c_.peek() == '.') ++c_.at;
     std::string_view kind = c_.text.substr(at, c_.at - at);
     if (kind.empty()) c_.fail_here("expected the name of an operator");
-    if (kind.find("::") != kind.rfind("::"))
+    size_t colons = kind.find("::");
+    if (kind.find(':', colons == std::string_view::npos ? 0 : colons + 2) != std::string_view::npos)
       c_.fail_here(fmt::format("{} is no name of an operator: it has more than one namespace", kind));
     if (python_op) {
       attributes_.emplace_back("name", tern::Value(kind));
