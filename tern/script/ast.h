@@ -44,9 +44,15 @@ enum class ExprKind : uint8_t {
   dots,       // ...
 };
 
+// A tree is many small nodes that come and go together: they live in recycled blocks.
+struct Pooled {
+  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void operator delete(void* p, size_t bytes) { pool_free(p, bytes); }
+};
+
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
-struct Expr {
+struct Expr : Pooled {
   ExprKind kind;
   uint32_t at = 0;   // offset of what a caret points at
   uint32_t end = 0;  // one past the last character
@@ -79,7 +85,7 @@ enum class StmtKind : uint8_t {
 struct Stmt;
 using StmtPtr = std::unique_ptr<Stmt>;
 using Body = std::vector<StmtPtr>;
-struct Stmt {
+struct Stmt : Pooled {
   StmtKind kind;
   uint32_t at = 0;
   std::string op;                // augmented: "+"
@@ -124,7 +130,8 @@ struct File {
   std::vector<uint32_t> line_starts;
 };
 
-// Throws Error(value) with line, column and a caret. Nesting is bounded.
+// Throws Error(value) with line, column and a caret. Nesting is bounded. With Bodies::leave what a function
+// does is not looked at until read_body.
 enum class Bodies : uint8_t { read, leave };
 File parse_file(SourcePtr source, Bodies bodies = Bodies::read);
 void read_body(const SourcePtr& source, const Def& def);

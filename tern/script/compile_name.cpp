@@ -306,7 +306,7 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     return s;
   }
   if (space == "typing") {
-    Expr e{ExprKind::name, at, at, n, {}, {}};
+    Expr e{{}, ExprKind::name, at, at, n, {}, {}};
     return name(e);
   }
   if (space == "warnings" && n == "warn") {

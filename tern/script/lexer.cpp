@@ -38,6 +38,19 @@ constexpr ByFirst by_first = [] {
   return t;
 }();
 
+// What matters of a character where only the end of a line is looked for.
+enum Mark : uint8_t { plain, opens, closes, quotes, comments, escapes, breaks };
+constexpr std::array<Mark, 256> body_marks = [] {
+  std::array<Mark, 256> all{};
+  for (unsigned char c : {'(', '[', '{'}) all[c] = opens;
+  for (unsigned char c : {')', ']', '}'}) all[c] = closes;
+  for (unsigned char c : {'"', '\''}) all[c] = quotes;
+  all['#'] = comments;
+  all['\\'] = escapes;
+  all['\n'] = breaks;
+  return all;
+}();
+
 uint8_t keyword(std::string_view word) {
   for (uint8_t i = by_first.first[static_cast<unsigned char>(word[0])]; i != no_lexeme; i = by_first.next[i])
     if (lexemes[i] == word) return i;
@@ -46,20 +59,21 @@ uint8_t keyword(std::string_view word) {
 
 class Lexer {
  public:
-  Lexer(const Source& source, size_t from, size_t to)
-      : source_(source), text_(std::string_view(source.text).substr(0, to)), at_(from) {
+  Lexer(const Source& source, size_t from, size_t to, Bodies bodies)
+      : source_(source), text_(std::string_view(source.text).substr(0, to)), at_(from), bodies_(bodies) {
     if (text_.size() > (size_t{1} << 31))
       fail(ErrorKind::value, source.name + ": a source of more than 2 GB");
   }
 
   std::vector<Token> run() {
-    tokens_.reserve((text_.size() - at_) / 4 + 8);
+    tokens_.reserve((text_.size() - at_) / (bodies_ == Bodies::read ? 4 : 16) + 8);
     indents_.push_back(0);
     bool line_start = true;
     while (at_ < text_.size()) {
       if (line_start && depth_ == 0) {
         if (!start_line()) continue;
         line_start = false;
+        in_head_ = bodies_ == Bodies::leave && text_.substr(at_, 4) == "def ";
       }
       char c = text_[at_];
       switch (class_of(c)) {
@@ -84,6 +98,7 @@ class Lexer {
           line_start = true;
         }
         ++at_;
+        if (line_start && in_head_) skip_body();
       } else if (c == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
       } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
@@ -121,9 +136,12 @@ class Lexer {
     add(TokenKind::name, start, at_, keyword(text_.substr(start, at_ - start)));
   }
 
-  // Measures the indentation; false when the line is blank and was skipped.
-  bool start_line() {
-    size_t width = 0, p = at_;
+  // How far the line that begins here is indented, and where its text begins: npos when it is blank.
+  struct Indent {
+    size_t width, text;
+  };
+  Indent indent_of(size_t p) const {
+    size_t width = 0;
     for (; p < text_.size(); ++p) {
       if (text_[p] == ' ')
         ++width;
@@ -134,12 +152,72 @@ class Lexer {
       else
         break;
     }
-    if (p >= text_.size() || text_[p] == '\n' || text_[p] == '#') {
-      while (p < text_.size() && text_[p] != '\n') ++p;
-      at_ = std::min(p + 1, text_.size());
+    bool blank = p >= text_.size() || text_[p] == '\n' || text_[p] == '#';
+    return {width, blank ? npos : p};
+  }
+  void skip_line() {
+    size_t end = text_.find('\n', at_);
+    at_ = end == npos ? text_.size() : end + 1;
+  }
+
+  // The lines behind a def's head that are indented more than it. Only what can hide the end of a line is
+  // looked at: brackets, strings, comments.
+  void skip_body() {
+    in_head_ = false;
+    if (tokens_.size() < 2 || !tokens_[tokens_.size() - 2].is(":")) return;
+    size_t first = npos, end = at_;
+    while (at_ < text_.size()) {
+      Indent indent = indent_of(at_);
+      if (indent.text == npos) {
+        skip_line();
+        continue;
+      }
+      if (indent.width <= indents_.back()) break;
+      first = std::min(first, indent.text);
+      at_ = indent.text;
+      end = skip_logical_line();
+    }
+    if (first != npos) {
+      add(TokenKind::body, first, end);
+      add(TokenKind::newline, end, end);
+    }
+  }
+  size_t skip_logical_line() {
+    for (int open = 0; at_ < text_.size(); ++at_) {
+      switch (body_marks[static_cast<unsigned char>(text_[at_])]) {
+        case plain:
+          break;
+        case opens:
+          ++open;
+          break;
+        case closes:
+          --open;
+          break;
+        case quotes:
+          skip_string();
+          --at_;
+          break;
+        case comments:
+          at_ = std::min(text_.find('\n', at_), text_.size()) - 1;
+          break;
+        case escapes:
+          ++at_;
+          break;
+        case breaks:
+          if (open <= 0) return ++at_;
+      }
+    }
+    return at_ = text_.size();
+  }
+
+  // Measures the indentation; false when the line is blank and was skipped.
+  bool start_line() {
+    auto [width, text] = indent_of(at_);
+    if (text == npos) {
+      skip_line();
       return false;
     }
-    at_ = p;
+    at_ = text;
     // Source in a raw string is usually indented as the program around it.
     if (tokens_.empty()) indents_.back() = width;
     if (width > indents_.back()) {
@@ -198,6 +276,11 @@ class Lexer {
     size_t start = at_;
     bool formatted = text_.substr(at_, prefix).find_first_of("fF") != npos;
     at_ += prefix;
+    skip_string();
+    add(formatted ? TokenKind::fstring : TokenKind::string, start, at_);
+  }
+  void skip_string() {
+    size_t start = at_;
     char quote = text_[at_];
     bool triple = peek(1) == quote && peek(2) == quote;
     at_ += triple ? 3 : 1;
@@ -213,7 +296,6 @@ class Lexer {
       if (peek(1) == quote && peek(2) == quote) break;
     }
     at_ += triple ? 3 : 1;
-    add(formatted ? TokenKind::fstring : TokenKind::string, start, at_);
   }
 
   void op() {
@@ -240,6 +322,8 @@ class Lexer {
   const Source& source_;
   std::string_view text_;
   size_t at_;
+  Bodies bodies_;
+  bool in_head_ = false;  // of a def whose body is left
   int depth_ = 0;
   std::vector<size_t> opened_;
   std::vector<size_t> indents_;
@@ -266,8 +350,8 @@ void append_utf8(std::string& out, uint32_t code) {
 
 }  // namespace
 
-std::vector<Token> tokenize(const Source& source, size_t from, size_t to) {
-  return Lexer(source, from, to).run();
+std::vector<Token> tokenize(const Source& source, size_t from, size_t to, Bodies bodies) {
+  return Lexer(source, from, to, bodies).run();
 }
 
 std::string string_content(const Source& source, const Token& token) {

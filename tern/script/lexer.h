@@ -4,7 +4,7 @@
 
 namespace tern::script {
 
-enum class TokenKind : uint8_t { name, number, string, fstring, op, newline, indent, dedent, end };
+enum class TokenKind : uint8_t { name, number, string, fstring, op, newline, indent, dedent, body, end };
 
 // The fixed words of the language, numbered: the lexer compares text once, the parser numbers. Operators
 // stand first, keywords after them.
@@ -43,8 +43,10 @@ struct Token {
   bool is_keyword() const { return lexeme >= first_keyword && lexeme != no_lexeme; }
 };
 
-// Of whole lines; places count from the beginning of the source.
-std::vector<Token> tokenize(const Source& source, size_t from = 0, size_t to = std::string_view::npos);
+// Of whole lines; places count from the beginning of the source. With Bodies::leave the indented block of a
+// def is one token, from its first statement to the end of its last line.
+std::vector<Token> tokenize(const Source& source, size_t from = 0, size_t to = std::string_view::npos,
+                            Bodies bodies = Bodies::read);
 
 // The characters of a string token: quotes taken off, escapes replaced unless it is raw.
 std::string string_content(const Source& source, const Token& token);

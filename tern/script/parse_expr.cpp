@@ -225,6 +225,23 @@ ExprPtr ExprParser::power() {
   return close(std::move(e));
 }
 
+// A type. The usual one, a dotted name, is one node with the dots in its text.
+ExprPtr ExprParser::annotation() {
+  size_t last = at_;
+  while (tokens_[last].kind == TokenKind::name && ahead(last + 1 - at_).is(".") &&
+         ahead(last + 2 - at_).kind == TokenKind::name)
+    last += 2;
+  const Token& first = token();
+  const Token& next = ahead(last + 1 - at_);
+  bool alone =
+      next.kind == TokenKind::newline || next.is("=") || next.is(",") || next.is(")") || next.is(":");
+  if (last == at_ || !alone || first.is_keyword()) return expression();
+  ExprPtr e = node(ExprKind::name, first.at);
+  e->text.reserve(tokens_[last].end - first.at);
+  for (; at_ <= last; ++at_) e->text += token().text;
+  return close(std::move(e));
+}
+
 ExprPtr ExprParser::postfix() {
   ExprPtr e = atom();
   for (;;) {

@@ -10,8 +10,7 @@ class Parser : public ExprParser {
  public:
   using ExprParser::ExprParser;
 
-  File file(Bodies bodies) {
-    bodies_ = bodies;
+  File file() {
     File f;
     f.source = source_;
     f.line_starts.push_back(0);
@@ -44,8 +43,6 @@ class Parser : public ExprParser {
   }
 
  private:
-  Bodies bodies_ = Bodies::read;
-
   // ---- definitions ----
   // What @torch.jit.ignore and @torch.jit.unused mark is Python that is never compiled.
   static bool is_ignored(const std::vector<std::string>& decorators) {
@@ -89,22 +86,25 @@ class Parser : public ExprParser {
         p.at = token().at;
         p.name = identifier();
         p.keyword_only = keyword_only;
-        if (take(":")) p.annotation = expression();
+        if (take(":")) p.annotation = annotation();
         if (take("=")) p.default_value = expression();
         if (keyword_only && p.default_value) refuse();
         d.params.push_back(std::move(p));
       }
       if (!is(")")) expect(",");
     }
-    if (take("->")) d.returns = expression();
+    if (take("->")) d.returns = annotation();
     uint32_t head = token().at;
     size_t from = at_ + 1;
-    if (ignored) {
+    if (ahead(2).kind == TokenKind::body) {
+      expect(":");
+      if (!ignored) {
+        d.unread_from = token().end;
+        d.unread_to = ahead(1).end;
+      }
+      at_ += 3;  // newline, body, newline
+    } else if (ignored) {
       skip_block();
-    } else if (bodies_ == Bodies::leave && ahead(1).kind == TokenKind::newline) {
-      d.unread_from = ahead(1).end;
-      skip_block();
-      d.unread_to = token().at;
     } else {
       d.body = block();
     }
@@ -327,11 +327,11 @@ class Parser : public ExprParser {
     if (is("import") || is("from")) fail_here("import statements aren't supported");
     if (is("global")) fail_here("global variables aren't supported");
 
-    ExprPtr first = expression_list();
+    ExprPtr first = ahead(1).is(":") ? postfix() : expression_list();
     if (take(":")) {
       StmtPtr s = make(StmtKind::annotated, at);
       s->targets.push_back(std::move(first));
-      s->annotation = expression();
+      s->annotation = annotation();
       if (take("=")) s->value = expression_list();
       return body.push_back(std::move(s));
     }
@@ -363,7 +363,9 @@ class Parser : public ExprParser {
 
 }  // namespace
 
-File parse_file(SourcePtr source, Bodies bodies) { return Parser(std::move(source)).file(bodies); }
+File parse_file(SourcePtr source, Bodies bodies) {
+  return Parser(std::move(source), 0, std::string_view::npos, bodies).file();
+}
 void read_body(const SourcePtr& source, const Def& def) {
   if (def.unread_to == 0) return;
   def.body = Parser(source, def.unread_from, def.unread_to).statements();

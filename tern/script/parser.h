@@ -8,8 +8,9 @@ constexpr int max_nesting = 250;
 
 class ExprParser {
  public:
-  explicit ExprParser(SourcePtr source, size_t from = 0, size_t to = std::string_view::npos)
-      : source_(std::move(source)), tokens_(tokenize(*source_, from, to)) {}
+  explicit ExprParser(SourcePtr source, size_t from = 0, size_t to = std::string_view::npos,
+                      Bodies bodies = Bodies::read)
+      : source_(std::move(source)), tokens_(tokenize(*source_, from, to, bodies)) {}
   ExprPtr single_expression();
 
  protected:
@@ -96,6 +97,7 @@ class ExprParser {
   ExprPtr target_list();
   ExprPtr starred();
   ExprPtr expression();
+  ExprPtr annotation();
   ExprPtr condition();
   ExprPtr conjunction();
   ExprPtr binary(ExprPtr left, ExprPtr (ExprParser::*operand)());

@@ -6,6 +6,7 @@
 #include "tern/base/error.h"
 #include "tern/ir/text.h"
 #include "tern/ir/verify.h"
+#include "tern/script/ast.h"
 
 namespace tern::script {
 namespace {
@@ -35,6 +36,33 @@ std::string error_of(std::string_view source) {
     return e.message();
   }
   return "no error";
+}
+
+TEST(Parser, leaves_bodies_until_they_are_asked_for) {
+  auto source = std::make_shared<Source>(Source{R"(
+def strings(x: Tensor) -> Tensor:
+  """A text
+def not_a_function():
+  """
+  y = 'it''s (' + "#"
+# a comment at the edge
+  return x
+def brackets(x, y: List[
+int]):
+  return (x,
+y[
+0], # ) not closed here
+)
+def one_line(x: int): return x
+)"});
+  File file = parse_file(source, Bodies::leave);
+  ASSERT_EQ(file.defs.size(), 3u);
+  EXPECT_TRUE(file.defs[0].body.empty());
+  EXPECT_TRUE(file.defs[1].body.empty());
+  for (const Def& d : file.defs) read_body(source, d);
+  EXPECT_EQ(file.defs[0].body.size(), 3u);
+  EXPECT_EQ(file.defs[1].body.size(), 1u);
+  EXPECT_EQ(file.defs[2].body.size(), 1u);
 }
 
 TEST(Script, loops_carry_values) {

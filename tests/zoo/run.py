@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make zoo-pt: TorchScript files of real architectures through Tern, and back through PyTorch.
 
-The files are made by make.py of the zoo (--make says where it is) if FOLDER does not have them. For each architecture:
+The files that FOLDER does not have yet are made by make.py of the zoo (--make says where it is). For each architecture:
   loaded        tern info reads it
   interpreter   tern run --backend interpreter gives the numbers of eager mode
   native        tern run --backend native does; a * says that the graph was walked, not planned
@@ -30,11 +30,10 @@ COLUMNS = ["loaded", "interpreter", "native", "saved", "onnx", "pt2"]
 
 def main():
     options = parse_arguments()
-    names = options.only or sorted(path.parent.name for path in options.folder.glob("*/meta.json"))
-    if options.make_with and (not names or any(not (options.folder / name / "meta.json").exists() for name in names)):
+    if options.make_with:
         command = [options.make_with, options.make, options.folder, "--formats", "pt"]
         subprocess.run(command + (["--only", ",".join(options.only)] if options.only else []), check=True, stdout=subprocess.DEVNULL)
-        names = options.only or sorted(path.parent.name for path in options.folder.glob("*/meta.json"))
+    names = options.only or sorted(path.parent.name for path in options.folder.glob("*/meta.json"))
     results = {}
     names = [name for name in names if (options.folder / name / "model.pt").exists()]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
