@@ -258,47 +258,72 @@ void make_tensors_of_numbers(ir::Graph& graph, ir::Node& n) {
   }
 }
 
-void lift(ExportedProgram::Data& data, ir::Block& block,
-          std::unordered_map<const TensorBody*, ir::Value*>& done) {
-  for (ir::Node& n : block) {
-    if (n.op() && !takes_numbers(*n.op())) make_tensors_of_numbers(*data.graph, n);
-    for (size_t i = 0; i < n.inputs().size(); ++i) {
-      if (!n.input(i).is_constant() || !n.input(i).constant().is_tensor()) continue;
-      Tensor t = n.input(i).constant().tensor();
-      if (auto it = done.find(t.body()); it != done.end()) {
-        n.set_input(i, *it->second);
-        continue;
-      }
-      size_t at = 0;  // after the state, in front of the user's inputs
-      while (at < data.signature.inputs.size() && data.signature.inputs[at].kind != InputKind::user_input)
-        ++at;
-      // Not one that the state has: an ONNX file may call its weights so.
-      size_t number = data.constants.size();
-      auto taken = [&](const std::string& target) {
-        auto is = [&](const auto& entry) { return entry.first == target; };
-        return std::any_of(data.state.begin(), data.state.end(), is) ||
-               std::any_of(data.constants.begin(), data.constants.end(), is);
-      };
-      while (taken(fmt::format("constant_{}", number))) ++number;
-      std::string name = fmt::format("c_constant_{}", number);
-      ir::Value& in = data.graph->top().insert_param(at, ir::Type::tensor_like(t), name);
-      n.set_input(i, in);
-      done[t.body()] = &in;
-      data.signature.inputs.insert(
-          data.signature.inputs.begin() + static_cast<std::ptrdiff_t>(at),
-          {.kind = InputKind::constant_tensor, .name = in.name(), .target = in.name().substr(2)});
-      data.constants.emplace_back(in.name().substr(2), t);
+// Constants become inputs of the program: after the state, in front of the user's inputs.
+class Lifter {
+ public:
+  explicit Lifter(ExportedProgram::Data& data) : data_(data) {}
+
+  void run(ir::Block& block) {
+    for (ir::Node& n : block) {
+      if (n.op() && !takes_numbers(*n.op())) make_tensors_of_numbers(*data_.graph, n);
+      for (size_t i = 0; i < n.inputs().size(); ++i)
+        if (ir::In in(n.input(i)); holds_tensor(in)) n.set_input(i, lifted(in));
+      for (ir::Block* b : n.blocks()) run(*b);
     }
-    for (ir::Block* b : n.blocks()) lift(data, *b, done);
   }
-}
+
+ private:
+  // Of a list too: [None, tensor] as indices.
+  static std::vector<ir::In> parts(const ir::In& in) {
+    if (in.is_list()) return in.items();
+    std::vector<ir::In> all;
+    if (in.is_constant() && in.constant().is_list())
+      for (const tern::Value& item : in.constant().items()) all.emplace_back(item);
+    return all;
+  }
+  static bool holds_tensor(const ir::In& in) {
+    if (in.is_constant() && in.constant().is_tensor()) return true;
+    std::vector<ir::In> all = parts(in);
+    return std::any_of(all.begin(), all.end(), holds_tensor);
+  }
+  ir::In lifted(const ir::In& in) {
+    if (in.is_value()) return in;
+    if (in.is_constant() && !in.constant().is_list())
+      return in.constant().is_tensor() ? ir::In(input_for(in.constant().tensor())) : in;
+    std::vector<ir::In> all = parts(in);
+    for (ir::In& item : all) item = lifted(item);
+    return ir::In::list(std::move(all));
+  }
+  ir::Value& input_for(const Tensor& t) {
+    if (auto it = done_.find(t.body()); it != done_.end()) return *it->second;
+    size_t at = 0;
+    while (at < data_.signature.inputs.size() && data_.signature.inputs[at].kind != InputKind::user_input)
+      ++at;
+    // Not one that the state has: an ONNX file may call its weights so.
+    size_t number = data_.constants.size();
+    auto taken = [&](const std::string& target) {
+      auto is = [&](const auto& entry) { return entry.first == target; };
+      return std::any_of(data_.state.begin(), data_.state.end(), is) ||
+             std::any_of(data_.constants.begin(), data_.constants.end(), is);
+    };
+    while (taken(fmt::format("constant_{}", number))) ++number;
+    std::string name = fmt::format("c_constant_{}", number);
+    ir::Value& in = data_.graph->top().insert_param(at, ir::Type::tensor_like(t), name);
+    done_[t.body()] = &in;
+    data_.signature.inputs.insert(
+        data_.signature.inputs.begin() + static_cast<std::ptrdiff_t>(at),
+        {.kind = InputKind::constant_tensor, .name = in.name(), .target = in.name().substr(2)});
+    data_.constants.emplace_back(in.name().substr(2), t);
+    return in;
+  }
+
+  ExportedProgram::Data& data_;
+  std::unordered_map<const TensorBody*, ir::Value*> done_;
+};
 
 }  // namespace
 
-void lift_constants(ExportedProgram::Data& data) {
-  std::unordered_map<const TensorBody*, ir::Value*> done;
-  lift(data, data.graph->top(), done);
-}
+void lift_constants(ExportedProgram::Data& data) { Lifter(data).run(data.graph->top()); }
 
 namespace {
 

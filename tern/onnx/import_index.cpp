@@ -95,22 +95,26 @@ void import_scatter_nd(Importing& n) {
   if (reduction == "none" || reduction == "add")
     return n.out(
         n("aten::index_put", {x, tern::Value::list(columns(n, indices)), updates, reduction == "add"}));
-  // Other reductions on the flattened tensor.
-  auto count = indices.size(-1).maybe_int();
-  if (!count || *count != x.dim())
-    n.refuse("ScatterND with reduction '" + reduction + "' needs whole positions");
-  Tensor flat;
+  // Other reductions on rows: what a position names, flattened; their numbers along one dim.
   std::vector<tern::Value> cols = columns(n, indices);
-  SymInt stride = 1;
-  for (int64_t d = x.dim(); d-- > 0;) {
-    Tensor part =
-        n("aten::mul.Scalar", {wrapped(n, cols[static_cast<size_t>(d)].tensor(), x.size(d)), stride});
-    flat = flat.defined() ? n("aten::add.Tensor", {flat, part}) : part;
-    stride *= x.size(d);
+  const int64_t count = static_cast<int64_t>(cols.size());
+  SymInt rows = 1, row = 1, places = 1;
+  for (int64_t d = count; d < x.dim(); ++d) row *= x.size(d);
+  for (int64_t d = 0; d + 1 < indices.dim(); ++d) places *= indices.size(d);
+  Tensor number;
+  for (int64_t d = count; d-- > 0;) {
+    Tensor part = n("aten::mul.Scalar", {wrapped(n, cols[static_cast<size_t>(d)].tensor(), x.size(d)), rows});
+    number = number.defined() ? n("aten::add.Tensor", {number, part}) : part;
+    rows *= x.size(d);
   }
+  if (!number.defined()) n.refuse("ScatterND without indices");
+  auto table = [&](const Tensor& t, SymInt first, SymInt second) {
+    return n("aten::reshape", {t, list(std::vector<SymInt>{first, second})});
+  };
+  Tensor index = n("aten::expand", {table(number, places, 1), list(std::vector<SymInt>{places, row})});
   const char* how = reduction == "mul" ? "prod" : reduction == "max" ? "amax" : "amin";
-  auto line = [&](const Tensor& t) { return n("aten::reshape", {t, list(std::vector<int64_t>{-1})}); };
-  Tensor y = n("aten::scatter_reduce.two", {line(x), 0, line(flat), line(updates), how, true});
+  Tensor y =
+      n("aten::scatter_reduce.two", {table(x, rows, row), 0, index, table(updates, places, row), how, true});
   n.out(n("aten::reshape", {y, list(std::vector<SymInt>(x.sizes().begin(), x.sizes().end()))}));
 }
 

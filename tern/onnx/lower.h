@@ -133,6 +133,7 @@ Span<const Lowering> sort_lowerings();
 Span<const Lowering> copy_lowerings();
 Span<const Lowering> rnn_lowerings();
 Span<const Lowering> quant_lowerings();
+Span<const Lowering> embedding_bag_lowerings();
 Span<const Lowering> complex_lowerings();  // of operators that read or give complex numbers
 const Lowering* find_lowering(std::string_view qualified);
 const Lowering* find_complex_lowering(std::string_view qualified);

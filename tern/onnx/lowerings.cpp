@@ -13,7 +13,7 @@ const Lowering* find_lowering(std::string_view qualified) {
          {conv_lowerings(), pool_lowerings(), norm_lowerings(), view_lowerings(), index_lowerings(),
           join_lowerings(), linear_lowerings(), reduce_lowerings(), creation_lowerings(),
           arithmetic_lowerings(), activation_lowerings(), attention_lowerings(), sort_lowerings(),
-          copy_lowerings(), rnn_lowerings(), quant_lowerings()})
+          copy_lowerings(), rnn_lowerings(), quant_lowerings(), embedding_bag_lowerings()})
       for (const Lowering& l : table) map->emplace(l.op, &l);
     return map;
   }();
