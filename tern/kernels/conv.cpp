@@ -16,6 +16,7 @@
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
 #include "tern/kernels/conv_direct.h"
+#include "tern/kernels/conv_winograd.h"
 #include "tern/kernels/late.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/kernels/reduce.h"
@@ -509,9 +510,11 @@ struct Attributes {
 
 }  // namespace
 
-struct PreparedConv::Direct final : Way {
-  DirectConv conv;
-  Direct(const ConvShape& s, const float* weight, const float* bias, Activation activation, int n)
+// By a class of ours: DirectConv or WinogradConv.
+template <class Conv>
+struct PreparedConv::Own final : Way {
+  Conv conv;
+  Own(const ConvShape& s, const float* weight, const float* bias, Activation activation, int n)
       : Way(n), conv(s, weight, bias, activation) {}
   void run(const float* x, const float* residual, float* y) override {
     const ThreadLimit limit(threads);
@@ -565,12 +568,15 @@ PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float*
   const double work = products(g);
   const int threads = num_threads();
   std::vector<std::unique_ptr<Way>> ways;
-  if (last && DirectConv::fits(s) && work < kWorthThreads) {
-    // What a convolution this small costs depends on the machine and on what else it does: tried out.
-    ways.push_back(std::make_unique<Direct>(s, weight, bias, activation, 1));
+  // What a convolution this small costs depends on the machine and on what else it does: tried out.
+  auto try_own = [&]<class Conv>(bool fits, std::type_identity<Conv>) {
+    if (!fits || !last || work >= kWorthThreads) return;
+    ways.push_back(std::make_unique<Own<Conv>>(s, weight, bias, activation, 1));
     if (threads > 1 && work > kWorthThreads / 16)
-      ways.push_back(std::make_unique<Direct>(s, weight, bias, activation, threads));
-  }
+      ways.push_back(std::make_unique<Own<Conv>>(s, weight, bias, activation, threads));
+  };
+  try_own(DirectConv::fits(s), std::type_identity<DirectConv>());
+  try_own(WinogradConv::fits(s, activation), std::type_identity<WinogradConv>());
   if (ways.empty() || work > kWorthThreads / 4) {
     const Attributes attributes(activation, add_residual);
     auto add = [&](int n) {

@@ -49,7 +49,8 @@ class PreparedConv {
 
  private:
   struct Way;
-  struct Direct;
+  template <class Conv>
+  struct Own;
   struct Library;
   static double seconds(Way& way, size_t x_count, size_t y_count);
   std::unique_ptr<Way> way_;

@@ -11,6 +11,7 @@
 
 #include "tern/base/parallel.h"
 #include "tern/kernels/conv_direct.h"
+#include "tern/kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
@@ -19,15 +20,6 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 constexpr hn::ScalableTag<float> df;
 using Vf = hn::Vec<decltype(df)>;
-
-// As many sums as fit in the registers beside the weights and a pixel.
-#if HWY_TARGET == HWY_AVX3
-constexpr int kTileRows = 12;
-#elif HWY_TARGET == HWY_AVX2
-constexpr int kTileRows = 6;
-#else
-constexpr int kTileRows = 4;
-#endif
 
 template <int Rows, int Vectors>
 HWY_ATTR void tile(const DirectConv& conv, const DirectConv::Panel& panel, const float* pixels,

@@ -12,6 +12,7 @@
 #include "tern/base/parallel.h"
 #include "tern/kernels/gemm.h"
 #include "tern/kernels/loops.h"
+#include "tern/kernels/tile-inl.h"
 
 #include "tern/kernels/vector_math-inl.h"
 
@@ -60,14 +61,6 @@ HWY_ATTR HWY_NOINLINE void activate_row(Activation activation, float* x, int64_t
 }
 
 namespace {
-
-#if HWY_TARGET == HWY_AVX3
-constexpr int kTileRows = 12;
-#elif HWY_TARGET == HWY_AVX2
-constexpr int kTileRows = 6;
-#else
-constexpr int kTileRows = 4;
-#endif
 
 struct Tile {
   int64_t K, lda, ldc, columns;  // columns: how many of the panel are real

@@ -1,8 +1,8 @@
 // Convolutions of every kind against the definition, and their gradients against the transposed definition.
 #include "tern/kernels/conv.h"
-#include "tern/kernels/conv_direct.h"
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <array>
 #include <cmath>
@@ -10,6 +10,7 @@
 
 #include "tern/base/error.h"
 #include "tern/kernels/conv_direct.h"
+#include "tern/kernels/conv_winograd.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern::kernels {
@@ -135,6 +136,45 @@ std::vector<float> permute(const std::vector<float>& v, int64_t outer, int64_t r
   return p;
 }
 
+// A class for small convolutions against conv_forward, with what it fuses.
+template <class Conv>
+void follows_the_definition(const ConvShape& s, std::initializer_list<Activation> activations) {
+  const Count n = count(s);
+  const auto x = values<float>(n.x, 1), w = values<float>(n.w, 2), b = values<float>(s.out_channels, 3),
+             r = values<float>(n.y, 4);
+  std::vector<float> plain(n.y), got(n.y);
+  conv_forward(kFloat, s, x.data(), w.data(), b.data(), plain.data());
+  const int64_t pixels = n.y / s.batch / s.out_channels;
+  const std::vector<float> in = permute(x, s.batch, s.in_channels, n.x / s.batch / s.in_channels),
+                           residual = permute(r, s.batch, s.out_channels, pixels),
+                           want = permute(plain, s.batch, s.out_channels, pixels);
+  Conv conv(s, w.data(), b.data(), Activation::none);
+  conv.run(in.data(), nullptr, got.data());
+  for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;
+  for (Activation activation : activations) {
+    Conv fused(s, w.data(), b.data(), activation);
+    got = residual;  // may be y itself
+    fused.run(in.data(), got.data(), got.data());
+    for (int64_t i = 0; i < n.y; ++i) {
+      float sum = want[i] + residual[i];
+      activate(activation, &sum, 1);
+      ASSERT_NEAR(got[i], sum, 1e-4) << i;
+    }
+  }
+}
+
+// Calls f with each instruction set this machine has as the only one.
+template <class F>
+void on_every_target(F f) {
+  const int64_t here = hwy::SupportedTargets();
+  for (int64_t rest = here; rest; rest &= rest - 1) {
+    SCOPED_TRACE(hwy::TargetName(rest & -rest));
+    hwy::GetChosenTarget().Update(rest & -rest);
+    f();
+  }
+  hwy::GetChosenTarget().Update(here);
+}
+
 // Rows of outputs that end in short tiles, output channels that end in short panels.
 TEST(KernelsConv, direct_follows_the_definition) {
   std::vector<ConvShape> shapes(std::begin(kShapes), std::end(kShapes));
@@ -142,31 +182,33 @@ TEST(KernelsConv, direct_follows_the_definition) {
   shapes.push_back(shape(1, 3, 4, 20, 1, 29, 5, 2, 2, 1));
   shapes.push_back(shape(2, 1, 3, 20, 1, 13, 3, 2, 2, 2));
   shapes.push_back(shape(3, 1, 2, 9, 1, 6, 3, 1, 1, 1));
-  for (const ConvShape& s : shapes) {
-    const Count n = count(s);
-    if (!DirectConv::fits(s) || !n.x || !n.y || !n.w) continue;
-    const auto x = values<float>(n.x, 1), w = values<float>(n.w, 2), b = values<float>(s.out_channels, 3),
-               r = values<float>(n.y, 4);
-    std::vector<float> plain(n.y), got(n.y);
-    conv_forward(kFloat, s, x.data(), w.data(), b.data(), plain.data());
-    const int64_t pixels = n.y / s.batch / s.out_channels;
-    const std::vector<float> in = permute(x, s.batch, s.in_channels, n.x / s.batch / s.in_channels),
-                             residual = permute(r, s.batch, s.out_channels, pixels),
-                             want = permute(plain, s.batch, s.out_channels, pixels);
-    DirectConv conv(s, w.data(), b.data(), Activation::none);
-    conv.run(in.data(), nullptr, got.data());
-    for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << (&s - shapes.data()) << " " << i;
-    for (Activation activation : {Activation::relu, Activation::hardswish}) {
-      DirectConv fused(s, w.data(), b.data(), activation);
-      got = residual;  // may be y itself
-      fused.run(in.data(), got.data(), got.data());
-      for (int64_t i = 0; i < n.y; ++i) {
-        float sum = want[i] + residual[i];
-        activate(activation, &sum, 1);
-        ASSERT_NEAR(got[i], sum, 1e-4) << (&s - shapes.data()) << " " << i;
-      }
+  on_every_target([&] {
+    for (const ConvShape& s : shapes) {
+      SCOPED_TRACE(&s - shapes.data());
+      if (DirectConv::fits(s))
+        follows_the_definition<DirectConv>(s, {Activation::relu, Activation::hardswish});
     }
-  }
+  });
+}
+
+// Odd and even sizes, paddings up to the whole kernel, an image smaller than a tile.
+TEST(KernelsConv, winograd_follows_the_definition) {
+  on_every_target([] {
+    for (int64_t out : {16, 32, 48})
+      for (int64_t size : {1, 2, 3, 5, 8, 13})
+        for (int64_t padding : {0, 1, 2}) {
+          if (size + 2 * padding < 3) continue;
+          SCOPED_TRACE(std::to_string(out) + " " + std::to_string(size) + " " + std::to_string(padding));
+          const ConvShape s = shape(2, 3, out == 16 ? 32 : 16, out, 1, size, 3, 1, padding, 1);
+          ASSERT_TRUE(WinogradConv::fits(s, Activation::relu));
+          follows_the_definition<WinogradConv>(s, {Activation::relu});
+        }
+  });
+  EXPECT_FALSE(WinogradConv::fits(shape(2, 1, 16, 16, 1, 8, 3, 2, 1, 1), Activation::none));
+  EXPECT_FALSE(WinogradConv::fits(shape(2, 1, 16, 16, 1, 8, 3, 1, 1, 2), Activation::none));
+  EXPECT_FALSE(WinogradConv::fits(shape(2, 1, 16, 16, 2, 8, 3, 1, 1, 1), Activation::none));
+  EXPECT_FALSE(WinogradConv::fits(shape(2, 1, 8, 16, 1, 8, 3, 1, 1, 1), Activation::none));
+  EXPECT_FALSE(WinogradConv::fits(shape(2, 1, 16, 16, 1, 8, 3, 1, 1, 1), Activation::gelu));
 }
 
 TEST(KernelsConv, prepared_convolution_fuses_bias_residual_and_activation) {
