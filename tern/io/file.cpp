@@ -22,6 +22,7 @@ namespace tern::io {
 
 namespace {
 
+constexpr size_t kSmall = 65536;  // to read so much costs less than to map and unmap it
 constexpr size_t kBuffer = 1 << 18;
 // One system call moves at most this much: Linux stops at 2 GB, and a smaller step costs nothing.
 constexpr size_t kStep = size_t{1} << 30;
@@ -47,6 +48,18 @@ struct stat open_for_reading(const std::string& path, Descriptor& file) {
   return info;
 }
 
+// Until `size` bytes are there or the file ends; how many there are.
+size_t read_some(int fd, uint8_t* to, size_t size, const std::string& path) {
+  size_t have = 0;
+  while (have < size) {
+    ssize_t n = ::read(fd, to + have, std::min(size - have, kStep));
+    if (n == 0) break;
+    if (n < 0 && errno != EINTR) cannot("read", path);
+    if (n > 0) have += static_cast<size_t>(n);
+  }
+  return have;
+}
+
 // Reads to the end, whatever the file's size claims: pipes and /proc say 0.
 std::vector<uint8_t> read_all(int fd, size_t expected, const std::string& path) {
   std::vector<uint8_t> bytes(expected);
@@ -64,13 +77,9 @@ std::vector<uint8_t> read_all(int fd, size_t expected, const std::string& path) 
       bytes[have++] = probe;
       continue;
     }
-    ssize_t n = ::read(fd, bytes.data() + have, std::min(bytes.size() - have, kStep));
+    size_t n = read_some(fd, bytes.data() + have, bytes.size() - have, path);
     if (n == 0) break;
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      cannot("read", path);
-    }
-    have += static_cast<size_t>(n);
+    have += n;
   }
   bytes.resize(have);
   return bytes;
@@ -101,6 +110,12 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, MapM
     return map;
   }
   size_t size = static_cast<size_t>(info.st_size);
+  if (size <= kSmall) {
+    map->aligned_.reset(static_cast<uint8_t*>(::operator new (size, std::align_val_t{64})));
+    map->data_ = map->aligned_.get();
+    map->size_ = read_some(file.fd, map->aligned_.get(), size, path);
+    return map;
+  }
   int protection = map->writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
   // NORESERVE: a private writable map would otherwise count against memory before anything is written.
   void* data = ::mmap(nullptr, size, protection, MAP_PRIVATE | MAP_NORESERVE, file.fd, 0);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,8 @@ enum class MapMode : uint8_t {
   copy_on_write,  // pages that are written become private memory; the file never changes
 };
 
-// A file mapped into memory, shared by everything that borrows from it. Pipes are read instead of mapped.
+// A file mapped into memory, shared by everything that borrows from it. Pipes and small files are read
+// instead of mapped.
 class MappedFile {
  public:
   // Throws ErrorKind::file with path and reason.
@@ -53,9 +55,13 @@ class MappedFile {
   std::string path_;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  size_t mapped_ = 0;  // bytes to unmap; 0 when the content was read into memory_
+  size_t mapped_ = 0;  // bytes to unmap; 0 when the content was read
   bool writable_ = false;
-  std::vector<uint8_t> memory_;
+  std::vector<uint8_t> memory_;  // of a pipe
+  struct Free {
+    void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<uint8_t, Free> aligned_;  // of a small file
 };
 
 Blob map_file(const std::string& path, MapMode mode = MapMode::read_only);

@@ -235,7 +235,8 @@ const char* inflate_all(Bytes from, uint8_t* to, uint64_t size) {
       stream.avail_out = n;
       out_left -= n;
     }
-    status = inflate(&stream, Z_NO_FLUSH);
+    // Told that all is there, it keeps no window for a next call.
+    status = inflate(&stream, in_left == 0 && out_left == 0 ? Z_FINISH : Z_NO_FLUSH);
   }
   bool filled = stream.avail_out == 0 && out_left == 0, used = stream.avail_in == 0 && in_left == 0;
   inflateEnd(&stream);

@@ -1,5 +1,7 @@
 #include "tern/jit/upgraders.h"
 
+#include <cstring>
+
 #include "tern/base/format.h"
 #include "tern/script/compile.h"
 #include "tern/script/unit.h"
@@ -185,6 +187,7 @@ void upgrade(ir::Graph& graph, int version) {
 int needed_version(const ir::Graph& graph) { return needed(graph.top()); }
 
 void upgrade_source(std::string& text, int version) {
+  if (version >= 9 || !memmem(text.data(), text.size(), "space(", 6)) return;
   for (auto [call, changed_at] :
        {std::pair{std::string_view("torch.linspace("), 8}, {"torch.logspace(", 9}}) {
     if (version >= changed_at) continue;

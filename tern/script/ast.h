@@ -118,7 +118,7 @@ struct Class {
   uint32_t at = 0;
   std::vector<std::string> decorators;
   std::vector<std::string> bases;  // dotted
-  Body body;                       // assignments and annotations
+  mutable Body body;               // assignments and annotations, until the class is declared
   std::vector<Def> methods;
 };
 

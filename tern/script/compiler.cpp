@@ -401,6 +401,7 @@ void Compiler::run(const Type* returns) {
 void Compiler::declare_class(Unit& unit, ClassType& type) {
   if (!type.tree_) return;
   const Class& c = *type.tree_;
+  const Body statements = std::move(c.body);
   type.tree_ = nullptr;
   const Source& source = *type.file_->source;
   std::string qualifier(before_last_dot(type.name.view()));
@@ -414,7 +415,7 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
   for (const std::string& decorator : c.decorators)
     if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
   if (type.kind == ClassKind::enumeration) {
-    for (const StmtPtr& s : c.body) {
+    for (const StmtPtr& s : statements) {
       if (s->kind != StmtKind::assign || s->targets[0]->kind != ExprKind::name) continue;
       std::optional<tern::Value> v = literal(unit, *s->value);
       if (!v || !(v->is_int() || v->is_float() || v->is_string()))
@@ -433,13 +434,13 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
       for (const ExprPtr& i : e.items)
         if (i->kind == ExprKind::constant && i->value.is_string()) into.insert(i->value.string());
   };
-  for (const StmtPtr& s : c.body) {
+  for (const StmtPtr& s : statements) {
     if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets.size() == 1) {
       if (s->targets[0]->text == "__parameters__") names(*s->value, parameters);
       if (s->targets[0]->text == "__buffers__") names(*s->value, buffers);
     }
   }
-  for (const StmtPtr& s : c.body) {
+  for (const StmtPtr& s : statements) {
     Attribute a;
     const Expr* annotation = nullptr;
     // What __init__ assigns gives the attributes of a user's class their types.
