@@ -8,8 +8,6 @@ class _Namespace:
         self.__dict__["name"] = name
 
     def __getattr__(self, op):
-        if op.startswith("__"):
-            raise AttributeError(op)
         qualified = f"{self.name}::{op}"
         if not _tern._has_packet(qualified):
             try:

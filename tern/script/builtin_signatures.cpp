@@ -269,6 +269,7 @@ constexpr std::string_view schemas[] = {
     "aten::sort.any(t[](a!) self, bool reverse=False) -> ()",
     "aten::sorted.$E($E[](a) input) -> $E[]",
     "aten::sorted.any(t[](a) self) -> t[]",
+    "aten::Size(int[] sizes) -> int[]",
     "aten::list.t(t[] l) -> t[]",
     "aten::list(str t) -> str[]",
     "aten::__contains__.$K_list($K[] l, $K item) -> bool",
