@@ -154,6 +154,7 @@ class Retracer {
     std::vector<tern::Value> inputs;
     for (const ir::Operand& o : node.inputs()) inputs.push_back(value_of(o));
     if (const Op* op = node.op()) {
+      op = &by_numbers(*op, inputs);
       std::string_view text = op->text;
       if (text.starts_with("sym_size.int(")) {
         // Read off the shape; recorded again only where it is used.
@@ -206,6 +207,29 @@ class Retracer {
       }
     }
     run_structural(node, inputs);
+  }
+
+  // A trace makes tensors of sizes, and so repeat_interleave(x, x.size(0)) calls the overload for tensors. It
+  // is the one for ints again where the number is known: another overload that has an int in that place.
+  const Op& by_numbers(const Op& op, const std::vector<tern::Value>& inputs) const {
+    const Schema& schema = op.schema();
+    auto known = [&](size_t i) {
+      return inputs[i].is_tensor() && inputs[i].tensor().defined() && known_.number(inputs[i].tensor());
+    };
+    bool any = false;
+    for (size_t i = 0; i < inputs.size(); ++i) any = any || known(i);
+    if (!any) return op;
+    for (const Op* other : overloads(schema.name)) {
+      const Schema& theirs = other->schema();
+      bool fits = other != &op && theirs.args.size() == schema.args.size();
+      for (size_t i = 0; fits && i < schema.args.size(); ++i) {
+        std::string ours = schema.args[i].type.str(), type = theirs.args[i].type.str();
+        fits = schema.args[i].name == theirs.args[i].name &&
+               (ours == type || (ours == "Tensor" && type == "SymInt" && known(i)));
+      }
+      if (fits) return *other;
+    }
+    return op;
   }
 
   // Containers are taken apart and put together; arithmetic on sizes is done on the symbols.
