@@ -199,6 +199,16 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
     for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = inputs[0].items().at(i);
     return;
   }
+  if (node.is("prim::RaiseException"))
+    failf(ErrorKind::runtime, "the script raises: {}",
+          inputs[0].is_string() ? inputs[0].string() : "an exception");
+  if (node.is("prim::Print") || node.is("aten::warn")) return;  // said when a script runs, not a program
+  if (node.num_outputs() == 0) {
+    ir::Builtin builtin = ir::find_builtin(node.kind());
+    if (!builtin) failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
+    builtin(inputs);
+    return;
+  }
   tern::Value& result = values_[&node.output()];
   if (node.is("prim::ListConstruct")) {
     result = tern::Value::list(std::move(inputs));

@@ -155,15 +155,47 @@ tern::Value Retracer::choose(ir::Node& made, ir::Block& block_a, ir::In a, tern:
   return fake;
 }
 
+void Retracer::take(const ir::Node& node, size_t path) {
+  const ir::Block& taken = *node.blocks()[path];
+  run_block(taken);
+  for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = value_of(taken.returns()[i]);
+}
+
+// What a block says when it raises, whatever happens; nullopt: it does not.
+std::optional<std::string> Retracer::always_raises(const ir::Block& block) {
+  for (const ir::Node& n : block)
+    if (n.is("prim::RaiseException"))
+      return n.input(0).is_constant() && n.input(0).constant().is_string()
+                 ? n.input(0).constant().string()
+                 : "the script raises for these inputs";
+  return std::nullopt;
+}
+
+// Of a number that was taken out of a tensor; others are conditions on sizes, which wrong inputs do not meet
+// anyway.
+void Retracer::assume(const ir::In& condition, bool expected, const std::string& otherwise) {
+  const ir::Node* item = condition.is_value() ? condition.value()->node() : nullptr;
+  if (!item || !item->is("aten::item") || !item->input(0).is_value()) return;
+  ir::In holds(item->input(0).value());
+  if (!expected) {
+    ir::In inputs[] = {holds};
+    holds = ir::In(graph_->call("aten::logical_not", inputs, holds.value()->type()).output());
+  }
+  ir::In inputs[] = {holds, ir::In(tern::Value(otherwise))};
+  graph_->call("aten::_assert_async.msg", inputs);
+}
+
 void Retracer::run_if(const ir::Node& node) {
   tern::Value condition = value_of(node.input(0));
-  if (std::optional<bool> known = known_truth(condition)) {
-    const ir::Block& taken = *node.blocks()[*known ? 0 : 1];
-    run_block(taken);
-    for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = value_of(taken.returns()[i]);
-    return;
-  }
+  if (std::optional<bool> known = known_truth(condition)) return take(node, *known ? 0 : 1);
   ir::In inputs[] = {core_.operand(plain(condition))};
+  // A program does not raise: the other path is the program, and that it is taken is checked where it can be.
+  std::optional<std::string> first = always_raises(*node.blocks()[0]),
+                             second = always_raises(*node.blocks()[1]);
+  if (first.has_value() != second.has_value()) {
+    assume(inputs[0], second.has_value(), first ? *first : *second);
+    return take(node, first ? 1 : 0);
+  }
   ir::Node& made = graph_->make("prim::If", inputs, {});
   made.set_origin(node.origin());
   Branch a = run_inside(*node.blocks()[0], made.add_block());

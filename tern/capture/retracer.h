@@ -93,6 +93,9 @@ class Retracer {
   [[noreturn]] static void refuse(std::string_view what, const tern::Value& a, const tern::Value& b);
   tern::Value choose(ir::Node& made, ir::Block& block_a, ir::In a, tern::Value va, ir::Block& block_b,
                      ir::In b, tern::Value vb, std::string_view name);
+  void take(const ir::Node& node, size_t path);
+  static std::optional<std::string> always_raises(const ir::Block& block);
+  void assume(const ir::In& condition, bool expected, const std::string& otherwise);
   void run_if(const ir::Node& node);
   void run_region(const ir::Node& node);
   void run_higher_order(const ir::Node& node, const ir::HigherOrder& op);

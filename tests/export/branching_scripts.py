@@ -1,7 +1,7 @@
 """Scripts whose paths depend on data: written by PyTorch, compared with what became of them."""
 import os
 import sys
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -263,8 +263,34 @@ class Draw(nn.Module):
         return x, best * steps
 
 
+class Raises(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 1000):
+            raise ValueError("too large")
+        if bool((x > -100).all()):
+            y = x + 1
+        else:
+            raise ValueError("too small: {}".format(x.size(0)))
+        assert bool(x.max() < 500), "max"
+        print("said when the script runs")
+        return y
+
+
+class Sets(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        l = [x, x + 1]
+        l[0] = x * 3
+        d: Dict[str, Tensor] = {}
+        d["a"] = l[0]
+        d["b"] = l[1]
+        del d["b"]
+        for k, v in d.items():
+            x = x + v
+        return x + l[0] + len(d)
+
+
 CONVERTED = [EarlyFor, EarlyFixed, EarlyWhile, EarlyWhile2, EarlyBreak, EarlyTuple, EarlyNested, EarlyRows, EarlyShape, IfBool, LoopBool, LoopInt,
-             IfInt, Stat, Rows, IfTensor, WhileT, Grow, IfList, Draw]
+             IfInt, Stat, Rows, IfTensor, WhileT, Grow, IfList, Draw, Raises, Sets]
 REFUSED = [IfFloat, LoopFloat, IfOptional, IfStr, DynAppend, IfAppend]
 
 
@@ -295,6 +321,12 @@ def compare(folder):
                 assert len(wanted) == len(given), (name, kind)
                 for a, b in zip(wanted, given):
                     assert a.shape == b.shape and torch.allclose(a, b, atol=1e-6), (name, kind, i, a, b)
+    large = torch.full((2, 3), 200.0)
+    try:
+        torch.export.load(f"{folder}/Raises.pt2").module()(large)
+        raise AssertionError("nothing was raised")
+    except RuntimeError as e:
+        assert "too large" in str(e), e
     print("equal")
 
 
