@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tern/sym/shape_env.h"
+
 namespace tern::capture {
 namespace {
 
@@ -38,27 +40,30 @@ void replace_inside(ir::Block& block, ir::Value& from, ir::Value& to) {
 
 // A number that is computed from sizes: cheaper to compute again than to hand in, and files cannot list it
 // among tensors.
-bool can_move_in(const ir::Value& v) {
+bool can_move_in(const ir::Value& v, bool items) {
   const ir::Node* n = v.node();
   if (!n || n->num_outputs() != 1 || !n->blocks().empty()) return false;
   bool number = v.type()->is(ir::TypeKind::int_) || v.type()->is(ir::TypeKind::bool_);
-  return number && (n->is("aten::sym_size") || (!n->op() && n->kind().view().starts_with("aten::")));
+  return number && (n->is("aten::sym_size") || (items && n->is("aten::item")) ||
+                    (!n->op() && n->kind().view().starts_with("aten::")));
 }
 
 // Copies such computations to the start of the blocks that use them, until none is left outside.
-void move_numbers_in(ir::Node& node) {
+void move_numbers_in(ir::Node& node, bool items) {
   for (bool again = true; again;) {
     again = false;
     for (ir::Block* b : node.blocks()) {
       Finder finder;
       finder.look(*b);
       for (ir::Value* v : finder.found) {
-        if (!can_move_in(*v)) continue;
+        if (!can_move_in(*v, items)) continue;
         ir::InsertAt start(*b->first());
         ir::ValueMap map;  // what it computes from stays the same
         for (const ir::Operand& o : v->node()->inputs())
           if (o.is_value()) map.emplace(&o.value(), ir::In(o.value()));
         ir::Node& copy = node.graph().copy(*v->node(), map);
+        if (copy.is("aten::item"))
+          copy.set_meta("unbacked_symbol", tern::Value(node.graph().shapes->create_unbacked_symint("item")));
         for (ir::Node* n = copy.next(); !n->is_return(); n = n->next()) {
           n->replace_input(*v, copy.output());
           for (ir::Block* inner : n->blocks()) replace_inside(*inner, *v, copy.output());
@@ -72,8 +77,8 @@ void move_numbers_in(ir::Node& node) {
 
 }  // namespace
 
-void lift_closures(ir::Node& node, size_t first_operand) {
-  move_numbers_in(node);
+void lift_closures(ir::Node& node, size_t first_operand, bool items_inside) {
+  move_numbers_in(node, items_inside);
   Finder finder;
   for (const ir::Block* b : node.blocks()) finder.look(*b);
   for (ir::Value* v : finder.found) {

@@ -19,6 +19,7 @@ struct RetraceOptions {
   std::vector<tern::Value> inputs = {};
   std::shared_ptr<ShapeEnv> shapes = {};  // by default the graph's
   bool keep_names = true;
+  bool unroll = false;  // rounds of loops that are sure to come, one by one
 };
 
 struct Retraced {

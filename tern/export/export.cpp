@@ -360,9 +360,10 @@ ExportedProgram export_program(const Exportable& what, const NamedValues& args,
 }
 
 ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
-                      Dialect dialect) {
+                      Dialect dialect, bool unroll) {
   const ExportedProgram::Data& from = program.data();
   capture::RetraceOptions options;
+  options.unroll = unroll;
   options.expand = expand;
   for (size_t i = 0; i < from.signature.inputs.size(); ++i) {
     const InputSpec& spec = from.signature.inputs[i];

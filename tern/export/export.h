@@ -55,9 +55,10 @@ ExportedProgram export_program(const Exportable& what, const NamedValues& args,
 ExportedProgram export_for_training(const Exportable& what, const NamedValues& args,
                                     const ExportOptions& options = {});
 
-// A program without mutation, with the operators that `expand` names replaced by their bodies.
+// A program without mutation, with the operators that `expand` names replaced by their bodies; with `unroll`,
+// loops are written out as far as their rounds are sure to come.
 ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
-                      Dialect dialect);
+                      Dialect dialect, bool unroll = false);
 
 namespace details {
 

@@ -4,6 +4,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/export/pt2_control.h"
 #include "tern/export/pt2_schema.h"
 #include "tern/export/pt2_symbols.h"
 #include "tern/ir/higher_order.h"
@@ -753,7 +754,10 @@ class ProgramJson {
 
 }  // namespace
 
-std::string program_json(const ExportedProgram& program) { return ProgramJson(program).write(); }
+std::string program_json(const ExportedProgram& program) {
+  ExportedProgram lowered = with_control_operators(program);
+  return ProgramJson(lowered).write();
+}
 
 void write_tensor_meta(io::JsonWriter& w, const Tensor& t, int64_t offset) {
   w.begin_object();

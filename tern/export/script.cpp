@@ -43,13 +43,13 @@ struct Reads {
 };
 
 // The results of a tuple or list that is built for the return are the program's outputs.
-Value flatten_outputs(const ir::Operand& o, std::vector<ir::In>& leaves) {
-  if (o.is_value() && o.value().node()) {
-    const ir::Node& n = *o.value().node();
+Value flatten_outputs(ir::Graph& graph, const ir::In& o, std::vector<ir::In>& leaves) {
+  if (o.is_value() && o.value()->node()) {
+    const ir::Node& n = *o.value()->node();
     bool tuple = n.is("prim::TupleConstruct"), list = n.is("prim::ListConstruct");
     if (tuple || list) {
       std::vector<Value> items;
-      for (const ir::Operand& item : n.inputs()) items.push_back(flatten_outputs(item, leaves));
+      for (const ir::Operand& item : n.inputs()) items.push_back(flatten_outputs(graph, item, leaves));
       return tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
     }
     bool dict = n.is("prim::DictConstruct");
@@ -58,11 +58,20 @@ Value flatten_outputs(const ir::Operand& o, std::vector<ir::In>& leaves) {
     if (dict) {
       std::vector<std::pair<Value, Value>> entries;
       for (size_t i = 0; i + 1 < n.inputs().size(); i += 2)
-        entries.emplace_back(n.input(i).constant(), flatten_outputs(n.input(i + 1), leaves));
+        entries.emplace_back(n.input(i).constant(), flatten_outputs(graph, n.input(i + 1), leaves));
       return Value::dict(std::move(entries));
     }
   }
-  leaves.push_back(ir::In(o));
+  // One that a branch or a loop gives has as many parts as its type says.
+  if (o.is_value() && o.value()->type()->is(ir::TypeKind::tuple)) {
+    ir::In inputs[] = {o};
+    graph.insert_at_end(graph.top());
+    ir::Node& parts = graph.make("prim::TupleUnpack", inputs, o.value()->type()->elements());
+    std::vector<Value> items;
+    for (ir::Value* part : parts.outputs()) items.push_back(flatten_outputs(graph, ir::In(*part), leaves));
+    return Value::tuple(std::move(items));
+  }
+  leaves.push_back(o);
   return {};
 }
 
@@ -158,7 +167,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, std::string_view me
   std::vector<ir::In> leaves;
   Value shape;
   if (returned.size() == 1) {
-    shape = flatten_outputs(g.outputs()[0], leaves);
+    shape = flatten_outputs(g, g.outputs()[0], leaves);
     g.top().return_node().remove_all_inputs();
     for (const ir::In& leaf : leaves) g.add_output(leaf);
   }
@@ -214,7 +223,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<V
   data.example_kwargs = Value::dict();
   ShapeEnv& env = *data.graph->shapes;
   size_t symbols = env.symbol_count();
-  ExportedProgram lowered = lower(program, capture::is_composite, Dialect::aten);
+  ExportedProgram lowered = lower(program, capture::is_composite, Dialect::aten, true);
   // A size that was to stay open and did not: the program would be wrong for others.
   for (uint32_t i = 0; i < symbols; ++i) {
     const ShapeEnv::SymbolInfo& s = env.symbol(i);

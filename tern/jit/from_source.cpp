@@ -59,16 +59,20 @@ class Evaluator final : public PythonEvaluator {
 
   PV layer(const std::string& n, PythonArgs& args, uint32_t at) {
     if (n == "Parameter") {
-      tern::Value v = args.positional.empty() ? tern::Value() : to_value(args.positional[0], "the parameter");
-      if (!v.is_tensor()) error(at, "nn.Parameter needs a tensor");
       bool grad = true;
       for (auto& [key, given] : args.keywords)
         if (key == "requires_grad") grad = truth(given, at);
       if (args.positional.size() > 1) grad = truth(args.positional[1], at);
-      Tensor t = v.tensor().detach();
-      t.body()->is_parameter = true;
-      if (grad) pointing(at, [&] { t.requires_grad_(true); });
-      return tern::Value(t);
+      return parameter(
+          args.positional.empty() ? tern::Value() : to_value(args.positional[0], "the parameter"), grad, at);
+    }
+    if (n == "ParameterList" || n == "ParameterDict") {
+      auto tree = std::make_shared<ModuleTree>();
+      tree->type_name = "torch.nn.modules.container." + n;
+      if (args.positional.size() > 1) error(at, fmt::format("nn.{} takes one argument", n));
+      if (!args.positional.empty() && !args.positional[0].is_none())
+        put_parameters(*tree, args.positional[0], at);
+      return PV::of(tree);
     }
     if (n == "Sequential" || n == "ModuleList" || n == "ModuleDict") {
       if (args.positional.size() == 1 && args.positional[0].kind == PV::dict)
@@ -78,18 +82,27 @@ class Evaluator final : public PythonEvaluator {
       if (n == "ModuleList" && !args.positional.empty()) error(at, "ModuleList takes a list of modules");
       return container(n, args.positional, at);
     }
-    if (!library_module(n).empty()) return from_library(n, args, at);
+    if (find_library_class(n)) return from_library(n, args, at);
     const LayerClass* known = find_layer(n);
+    if (n.starts_with("Lazy") && (find_layer(n.substr(4)) || find_library_class(n.substr(4)))) {
+      const LayerClass* eager = find_layer(n.substr(4));
+      error(at,
+            fmt::format("'torch.nn.modules.{}.{}' has uninitialized parameters weight. Did you forget to run "
+                        "a forward pass? No forward runs in __init__: use nn.{} and give the size",
+                        eager ? eager->module : find_library_class(n.substr(4))->module, n, n.substr(4)));
+    }
     if (!known)
-      error(at, fmt::format(
-                    "nn.{} cannot be built from source; there are {}, {}, Sequential, ModuleList, ModuleDict",
-                    n, known_layers(), library_classes()));
+      error(at,
+            fmt::format(
+                "nn.{} cannot be built from source; there are {}, {}, Sequential, ModuleList, ModuleDict, "
+                "ParameterList, ParameterDict",
+                n, known_layers(), library_classes()));
     // The signature is written as Python's.
     static thread_local std::unordered_map<const LayerClass*, std::shared_ptr<script::File>> signatures;
     std::shared_ptr<script::File>& signature = signatures[known];
     if (!signature) {
       auto source = std::make_shared<script::Source>();
-      source->text = std::string("def ") + known->name + "(" + known->signature + "):\n  pass\n";
+      source->text = fmt::format("def {}({}):\n  pass\n", known->name, known->signature);
       source->name = known->name;
       signature = std::make_shared<script::File>(script::parse_file(source));
     }
@@ -106,12 +119,40 @@ class Evaluator final : public PythonEvaluator {
         if (key == p.name) given = v;
       if (!given && p.default_value) given = value(*p.default_value, globals_);
       if (!given) error(at, fmt::format("nn.{} is missing the argument '{}'", n, p.name));
-      bound.values.emplace_back(p.name, pointing(at, [&] { return to_value(*given, p.name); }));
+      tern::Value v = pointing(at, [&] { return to_value(*given, p.name); });
+      // As Python has it: an int will do for a float.
+      if (v.is_int() && !v.is_bool() && p.default_value && p.default_value->value.is_float())
+        v = tern::Value(v.to_double());
+      bound.values.emplace_back(p.name, std::move(v));
     }
     for (auto& [key, v] : args.keywords)
       if (std::none_of(def.params.begin(), def.params.end(), [&](auto& p) { return p.name == key; }))
         error(at, fmt::format("nn.{} has no argument '{}' here; it has {}", n, key, known->signature));
     return pointing(at, [&] { return PV::of(build_layer(*known, std::move(bound))); });
+  }
+  // Of a list, into the next places; of a dict, under its keys; of pairs likewise.
+  void put_parameters(ModuleTree& tree, const PV& given, uint32_t at) {
+    bool keyed = tree.type_name.ends_with("Dict");
+    if (!keyed) {
+      for (const PV& v : items(given, at))
+        set_attribute(tree, std::to_string(held_by(tree).size()), v, nullptr, at);
+      return;
+    }
+    auto put_one = [&](const tern::Value& key, const PV& v) {
+      if (!key.is_string()) error(at, "nn.ParameterDict holds parameters by name");
+      set_attribute(tree, key.string(), v, nullptr, at);
+    };
+    if (given.kind == PV::dict) {
+      for (auto& [key, v] : given.entries->entries) put_one(key, v);
+    } else if (given.kind == PV::module) {
+      for (auto& [key, v] : held_by(*given.tree)) put_one(tern::Value(key), v);
+    } else {
+      for (const PV& pair : items(given, at)) {
+        std::vector<PV> parts = items(pair, at);
+        if (parts.size() != 2) error(at, "nn.ParameterDict takes a dict, or pairs of a name and a tensor");
+        put_one(to_value(parts[0], "a key"), parts[1]);
+      }
+    }
   }
   PV from_library(const std::string& n, PythonArgs& args, uint32_t at) {
     Evaluator inside(nn_library(), "torch.nn");
@@ -240,15 +281,19 @@ class Evaluator final : public PythonEvaluator {
       return {};
     }
     if (n == "append") {
-      set_attribute(tree, std::to_string(tree.children.size()), given(0, "module"), nullptr, at);
+      set_attribute(tree, std::to_string(held_by(tree).size()), given(0, "module"), nullptr, at);
       changed(tree);
       return owner;
     }
     if (n == "extend") {
       for (const PV& v : items(given(0, "modules"), at))
-        set_attribute(tree, std::to_string(tree.children.size()), v, nullptr, at);
+        set_attribute(tree, std::to_string(held_by(tree).size()), v, nullptr, at);
       changed(tree);
       return owner;
+    }
+    if (n == "update" && holds_parameters(tree)) {
+      put_parameters(tree, given(0, "parameters"), at);
+      return {};
     }
     if (n == "modules" || n == "children") {
       std::vector<PV> all;
@@ -290,10 +335,10 @@ class Evaluator final : public PythonEvaluator {
     }
     if (n == "keys" || n == "items" || n == "values") {
       std::vector<PV> all;
-      for (auto& [key, child] : tree.children)
+      for (auto& [key, held] : held_by(tree))
         all.push_back(n == "keys"     ? PV(tern::Value(key))
-                      : n == "values" ? PV::of(child)
-                                      : PV::sequence({PV(tern::Value(key)), PV::of(child)}, PV::tuple));
+                      : n == "values" ? held
+                                      : PV::sequence({PV(tern::Value(key)), held}, PV::tuple));
       return PV::sequence(std::move(all), PV::list);
     }
     if (n == "eval" || n == "train") {

@@ -1,5 +1,7 @@
 #include "tern/jit/nn_classes.h"
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 
 namespace tern::jit {
@@ -45,7 +47,7 @@ std::string literal(const tern::Value& v) {
   return v.str();
 }
 std::string as_list(const tern::Value& v, size_t count) {
-  if (!v.is_int()) return literal(v);
+  if (!v.is_int() && !v.is_float()) return literal(v);
   return literal(tern::Value::tuple(std::vector<tern::Value>(count, v)));
 }
 std::string as_floats(const tern::Value& v) {
@@ -55,7 +57,16 @@ std::string as_floats(const tern::Value& v) {
   for (const tern::Value& i : v.items()) s += (s.empty() ? "" : ", ") + as_floats(i);
   return "[" + s + "]";
 }
-std::string expand(const char* text, const LayerArgs& a) {
+// All arguments by name; what is None is left out.
+std::string all_by_name(const LayerArgs& a) {
+  std::string out;
+  for (auto& [name, v] : a.values)
+    if (!v.is_none())
+      out +=
+          fmt::format("{}{}={}", out.empty() ? "" : ", ", name, v.is_tensor() ? "self." + name : literal(v));
+  return out;
+}
+std::string expand(std::string_view text, const LayerArgs& a) {
   std::string out;
   for (std::string_view rest = text; !rest.empty();) {
     size_t open = rest.find('{');
@@ -67,9 +78,16 @@ std::string expand(const char* text, const LayerArgs& a) {
       form = name.substr(colon + 1);
       name = name.substr(0, colon);
     }
+    rest = rest.substr(close + 1);
+    if (name == "*") {
+      out += all_by_name(a);
+      continue;
+    }
     // A pool's stride is its kernel unless it is given.
     const tern::Value& v = name == "stride" && a[name].is_none() ? a["kernel_size"] : a[name];
-    if (form.empty())
+    if (v.is_tensor())
+      out += "self." + std::string(name);
+    else if (form.empty())
       out += literal(v);
     else if (form == "float")
       out += as_floats(v);
@@ -79,13 +97,12 @@ std::string expand(const char* text, const LayerArgs& a) {
       out += v.is_none() ? "None" : as_list(v, static_cast<size_t>(form[4] - '0'));
     else
       out += as_list(v, static_cast<size_t>(form[0] - '0'));
-    rest = rest.substr(close + 1);
   }
   return out;
 }
 
 std::string batch_norm_source(const LayerClass& layer, const LayerArgs& a) {
-  int low = layer.result[0] - '0', high = layer.result[3] - '0';
+  int high = layer.result[0] - '0' + 2, low = high == 3 ? 2 : high;
   std::string dims = low == high ? fmt::format("{}D", low) : fmt::format("{}D or {}D", low, high);
   bool track = a.flag("track_running_stats");
   std::string s = "def forward(self, input):\n";
@@ -136,17 +153,39 @@ std::string conv_source(const LayerClass& layer, LayerArgs a) {
   return fmt::format("def forward(self, {}):\n  return {}\n", layer.inputs, call);
 }
 
+// What a recurrent layer starts from: zeros of that size unless it is given. LSTM has two.
+std::string state_source(bool lstm, const std::string& size) {
+  std::string zero = fmt::format("torch.zeros([{}], dtype=input.dtype, device=input.device)", size);
+  if (!lstm) return "  if hx is None:\n    state = " + zero + "\n  else:\n    state = hx\n";
+  return "  if hx is None:\n    zero = " + zero +
+         "\n    state = [zero, zero]\n  else:\n    state = [hx[0], hx[1]]\n";
+}
 std::string cell_source(const LayerClass& layer, const LayerArgs& a) {
-  bool lstm = std::string_view(layer.name) == "LSTMCell";
-  std::string s = fmt::format("def forward(self, {}):\n", layer.inputs);
-  std::string zero = fmt::format("torch.zeros([input.size(0), {}], dtype=input.dtype, device=input.device)",
-                                 a.integer("hidden_size"));
-  s += lstm ? "  if hx is None:\n    zero = " + zero +
-                  "\n    state = [zero, zero]\n  else:\n    state = [hx[0], hx[1]]\n"
-            : "  if hx is None:\n    state = " + zero + "\n  else:\n    state = hx\n";
-  std::string call = layer.result;
-  call.replace(call.find("{state}"), 7, "state");
-  return s + "  return " + call + "\n";
+  return fmt::format(
+      "def forward(self, {}):\n{}  return {}(input, state, self.weight_ih, self.weight_hh, self.bias_ih, "
+      "self.bias_hh)\n",
+      layer.inputs,
+      state_source(layer.name == "LSTMCell", fmt::format("input.size(0), {}", a.integer("hidden_size"))),
+      layer.result);
+}
+
+std::string recurrent_source(const LayerClass& layer, const LayerArgs& a, const ModuleTree& tree) {
+  bool lstm = layer.name == "LSTM", batch_first = a.flag("batch_first");
+  std::string weights;
+  for (const ModuleTree::Member& m : tree.members)
+    if (m.role == script::Role::parameter) weights += (weights.empty() ? "self." : ", self.") + m.name;
+  int64_t rows = a.integer("num_layers") * (a.flag("bidirectional") ? 2 : 1);
+  std::string s =
+      fmt::format("def forward(self, input: Tensor, hx: Optional[{0}] = None) -> Tuple[Tensor, {0}]:\n",
+                  lstm ? "Tuple[Tensor, Tensor]" : "Tensor");
+  s += "  if input.dim() != 3:\n    raise RuntimeError(\"a recurrent layer takes (sequence, batch, "
+       "features), or (batch, sequence, features) with batch_first\")\n";
+  s += state_source(
+      lstm, fmt::format("{}, input.size({}), {}", rows, batch_first ? 0 : 1, a.integer("hidden_size")));
+  return s + fmt::format("  {} = {}(input, state, [{}], {}, {}, {}, self.training, {}, {})\n  return {}\n",
+                         lstm ? "y, h, c" : "y, h", layer.result, weights, literal(a["bias"]),
+                         literal(a["num_layers"]), literal(tern::Value(a.number("dropout"))),
+                         literal(a["bidirectional"]), literal(a["batch_first"]), lstm ? "y, (h, c)" : "y, h");
 }
 
 }  // namespace
@@ -164,6 +203,19 @@ std::string known_layers() {
 
 namespace {
 
+// What losses took before there was `reduction`.
+void settle_reduction(LayerArgs& args) {
+  auto find = [&](std::string_view name) {
+    return std::find_if(args.values.begin(), args.values.end(), [&](auto& v) { return v.first == name; });
+  };
+  auto average = find("size_average"), reduce = find("reduce");
+  if (average == args.values.end() || (average->second.is_none() && reduce->second.is_none())) return;
+  bool all = reduce->second.is_none() || args.flag("reduce");
+  bool mean = average->second.is_none() || args.flag("size_average");
+  find("reduction")->second = tern::Value(!all ? "none" : mean ? "mean" : "sum");
+  average->second = reduce->second = tern::Value();
+}
+
 // A parameter that is not there is written as None.
 void name_absent(ModuleTree& tree) {
   for (const ModuleTree::Member& m : tree.members) {
@@ -180,6 +232,7 @@ void name_absent(ModuleTree& tree) {
 }  // namespace
 
 std::shared_ptr<ModuleTree> build_layer(const LayerClass& layer, LayerArgs args) {
+  settle_reduction(args);
   auto tree = std::make_shared<ModuleTree>();
   tree->type_name = fmt::format("torch.nn.modules.{}.{}", layer.module, layer.name);
   // What users read back: self.fc.in_features.
@@ -187,10 +240,14 @@ std::shared_ptr<ModuleTree> build_layer(const LayerClass& layer, LayerArgs args)
     if ((v.is_int() && !v.is_bool()) || v.is_float() || v.is_string())
       if (name != "bias" && name != "dtype" && name != "device")
         tree->members.push_back({name, v, script::Role::constant});
+  // Weights of classes, samples that are given.
+  for (auto& [name, v] : args.values)
+    if (v.is_tensor()) tree->members.push_back({name, v, script::Role::buffer});
   if (layer.weights) layer.weights(args, *tree);
   switch (layer.form) {
-    case Form::own:  // written with the weights, which it names
-      return tree;
+    case Form::recurrent:
+      tree->source = recurrent_source(layer, args, *tree);
+      break;
     case Form::batch_norm:
       tree->source = batch_norm_source(layer, args);
       break;

@@ -15,26 +15,24 @@ class LayerArgs {
   bool flag(std::string_view name) const;
 };
 
-// How forward is written: as the row has it, or by a function for those that need more.
-enum class Form : uint8_t { expression, conv, batch_norm, cell, own };
+// How forward is written: as the table has it, or by a function for those that need more.
+enum class Form : uint8_t { expression, conv, batch_norm, cell, recurrent };
 
 using Weights = void(const LayerArgs& args, ModuleTree& tree);  // adds parameters and buffers
-Weights batch_norm_weights, conv1d_weights, conv2d_weights, conv3d_weights, conv_transpose1d_weights,
-    conv_transpose2d_weights, embedding_weights, group_norm_weights, gru_cell_weights, gru_weights,
-    layer_norm_weights, linear_weights, lstm_cell_weights, lstm_weights, prelu_weights, rms_norm_weights,
-    rnn_cell_weights, rnn_weights;
-
-struct LayerClass {
-  const char* name;       // "Linear"
-  const char* module;     // "linear": of torch.nn.modules
-  const char* signature;  // "in_features, out_features, bias=True"
-  const char* inputs;     // of forward: "input, target"
-  // What forward gives: {name} is an argument as it was given, {name:2} two numbers of it.
-  const char* result;
+struct LayerWeights {
   Weights* weights = nullptr;
   Form form = Form::expression;
 };
-Span<const LayerClass> layers();             // the table
+LayerWeights weights_of(std::string_view layer);
+
+struct LayerClass : LayerWeights {
+  std::string name;       // "Linear"
+  std::string module;     // "linear": of torch.nn.modules
+  std::string signature;  // "in_features, out_features, bias=True"
+  std::string inputs;     // of forward: "input, target"
+  std::string result;     // what forward gives, with places for arguments: see the table
+};
+const std::vector<LayerClass>& layers();     // the table
 Device device_named(std::string_view name);  // "cpu", "meta"; throws for others
 const LayerClass* find_layer(std::string_view name);
 std::string known_layers();

@@ -3,7 +3,7 @@
 namespace tern::jit {
 namespace {
 
-constexpr std::pair<std::string_view, std::string_view> modules[] = {
+constexpr LibraryClass classes[] = {
     {"MultiheadAttention", "activation"},
     {"TransformerEncoderLayer", "transformer"},
     {"TransformerEncoder", "transformer"},
@@ -13,10 +13,12 @@ constexpr std::pair<std::string_view, std::string_view> modules[] = {
     {"NonDynamicallyQuantizableLinear", "linear"},
     {"Bilinear", "linear"},
     {"EmbeddingBag", "sparse"},
-    {"ConvTranspose3d", "conv"},
     {"InstanceNorm1d", "instancenorm"},
     {"InstanceNorm2d", "instancenorm"},
     {"InstanceNorm3d", "instancenorm"},
+    {"CrossMapLRN2d", "normalization"},
+    {"AdaptiveLogSoftmaxWithLoss", "adaptive",
+     "class _ASMoutput(NamedTuple):\n  output: Tensor\n  loss: Tensor\n"},
 };
 
 // Parameters are made in PyTorch's order, so that the same seed gives the same numbers.
@@ -51,36 +53,6 @@ class Bilinear(nn.Module):
   def forward(self, input1, input2):
     return torch.bilinear(input1, input2, self.weight, self.bias)
 
-def three(v):
-  return [v, v, v] if isinstance(v, int) else [v[0], v[1], v[2]]
-
-class ConvTranspose3d(nn.Module):
-  def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
-    super().__init__()
-    if padding_mode != "zeros":
-      raise ValueError("Only \"zeros\" padding mode is supported for ConvTranspose3d")
-    if in_channels % groups != 0 or out_channels % groups != 0:
-      raise ValueError("in_channels and out_channels must be divisible by groups")
-    k = three(kernel_size)
-    self.in_channels = in_channels
-    self.out_channels = out_channels
-    self.kernel_size = k
-    self.stride = three(stride)
-    self.padding = three(padding)
-    self.output_padding = three(output_padding)
-    self.dilation = three(dilation)
-    self.groups = groups
-    self.weight = nn.Parameter(torch.empty([in_channels, out_channels // groups, k[0], k[1], k[2]], device=device, dtype=dtype))
-    nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-    if bias:
-      self.bias = nn.Parameter(torch.empty([out_channels], device=device, dtype=dtype))
-      bound = 1.0 / math.sqrt(float(out_channels // groups * k[0] * k[1] * k[2]))
-      nn.init.uniform_(self.bias, -bound, bound)
-    else:
-      self.bias = None
-  def forward(self, input: Tensor) -> Tensor:
-    return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-
 class EmbeddingBag(nn.Module):
   def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
     super().__init__()
@@ -105,6 +77,102 @@ class EmbeddingBag(nn.Module):
     self.padding_idx: Optional[int] = at
   def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
     return F.embedding_bag(input, self.weight, offsets, None, 2.0, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+
+# Sums of squares slide over the channels as PyTorch's do: its first one is never taken off again.
+class CrossMapLRN2d(nn.Module):
+  def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+    super().__init__()
+    self.size = size
+    self.alpha = float(alpha)
+    self.beta = float(beta)
+    self.k = float(k)
+  def forward(self, input: Tensor) -> Tensor:
+    if input.dim() != 4:
+      raise ValueError("CrossMapLRN2d: Expected input to be 4D, got {}D instead.".format(input.dim()))
+    channels = input.size(1)
+    reach = int((self.size - 1) / 2 + 1)
+    squares = input * input
+    total = squares[:, :reach].sum(1)
+    sums = [total]
+    for c in range(1, channels):
+      if c < channels - reach + 1:
+        total = total + squares[:, c + reach - 1]
+      if c > reach:
+        total = total - squares[:, c - reach]
+      sums.append(total)
+    return torch.pow(torch.stack(sums, 1) * (self.alpha / self.size) + self.k, -self.beta) * input
+
+class AdaptiveLogSoftmaxWithLoss(nn.Module):
+  def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+    super().__init__()
+    if len(cutoffs) == 0:
+      raise ValueError("cutoffs should be a sequence of length larger than 0")
+    last = 0
+    for c in cutoffs:
+      if int(c) != c or c <= last or c > n_classes - 1:
+        raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1")
+      last = c
+    self.in_features = in_features
+    self.n_classes = n_classes
+    self.cutoffs = list(cutoffs) + [n_classes]
+    self.div_value = float(div_value)
+    self.head_bias = head_bias
+    self.shortlist_size = self.cutoffs[0]
+    self.n_clusters = len(self.cutoffs) - 1
+    self.head_size = self.shortlist_size + self.n_clusters
+    self.head = nn.Linear(in_features, self.head_size, head_bias, device, dtype)
+    self.tail = nn.ModuleList()
+    for i in range(self.n_clusters):
+      hidden = int(in_features // (self.div_value ** (i + 1)))
+      classes = self.cutoffs[i + 1] - self.cutoffs[i]
+      self.tail.append(nn.Sequential(nn.Linear(in_features, hidden, False, device, dtype), nn.Linear(hidden, classes, False, device, dtype)))
+  def forward(self, input_: Tensor, target_: Tensor) -> __torch__.torch.nn.modules.adaptive._ASMoutput:
+    if target_.dim() == 1:
+      if input_.size(0) != target_.size(0):
+        raise RuntimeError("Input and target should have the same size in the batch dimension.")
+      if input_.dim() != 2:
+        raise RuntimeError("1D target tensor expects 2D input tensors, but found inputs with size {}".format(input_.size()))
+    elif target_.dim() == 0:
+      if input_.dim() != 1:
+        raise RuntimeError("0D target tensor expects 1D input tensors, but found inputs with size {}".format(input_.size()))
+    else:
+      raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+    input = input_ if target_.dim() > 0 else input_.unsqueeze(0)
+    target = target_ if target_.dim() > 0 else target_.unsqueeze(0)
+    output = input.new_zeros([target.size(0)])
+    gather = torch.empty_like(target)
+    rows = ((target >= 0) & (target < self.shortlist_size)).nonzero().squeeze(1)
+    gather = gather.index_copy(0, rows, target.index_select(0, rows))
+    used = rows.numel()
+    for i, cluster in enumerate(self.tail):
+      rows = ((target >= self.cutoffs[i]) & (target < self.cutoffs[i + 1])).nonzero().squeeze(1)
+      if rows.numel() > 0:
+        logprob = F.log_softmax(cluster(input.index_select(0, rows)), dim=1)
+        relative = target.index_select(0, rows) - self.cutoffs[i]
+        gather = gather.index_fill(0, rows, self.shortlist_size + i)
+        output = output.index_copy(0, rows, logprob.gather(1, relative.unsqueeze(1)).squeeze(1))
+        used = used + rows.numel()
+    if used != target.size(0):
+      raise RuntimeError("Target values should be in [0, {}], but values in range [{}, {}] were found. ".format(self.n_classes - 1, int(target.min()), int(target.max())))
+    head = F.log_softmax(self.head(input), dim=1)
+    output = output + head.gather(1, gather.unsqueeze(1)).squeeze(1)
+    loss = (-output).mean()
+    if target_.dim() == 0:
+      output = output.squeeze(0)
+    return __torch__.torch.nn.modules.adaptive._ASMoutput(output, loss)
+  def full(self, input: Tensor, head_output: Tensor) -> Tensor:
+    head = F.log_softmax(head_output, dim=1)
+    parts = [head[:, :self.shortlist_size]]
+    for i, cluster in enumerate(self.tail):
+      parts.append(F.log_softmax(cluster(input), dim=1) + head[:, self.shortlist_size + i].unsqueeze(1))
+    return torch.cat(parts, 1)
+  def log_prob(self, input: Tensor) -> Tensor:
+    return self.full(input, self.head(input))
+  def predict(self, input: Tensor) -> Tensor:
+    head_output = self.head(input)
+    output = torch.argmax(head_output, dim=1)
+    outside = output >= self.shortlist_size
+    return torch.where(outside, torch.argmax(self.full(input, head_output), dim=1), output)
 
 class InstanceNorm1d(nn.Module):
   def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None, dtype=None):
@@ -220,100 +288,90 @@ def activation_of(activation):
       return nn.GELU()
   raise RuntimeError("activation should be relu or gelu, or a module")
 
-class TransformerEncoderLayer(nn.Module):
-  def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
-    super().__init__()
-    self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
+class TransformerLayer(nn.Module):
+  def fill(self, count, d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, device, dtype):
     self.linear1 = nn.Linear(d_model, dim_feedforward, bias, device, dtype)
     self.dropout = nn.Dropout(dropout)
     self.linear2 = nn.Linear(dim_feedforward, d_model, bias, device, dtype)
     self.norm_first = norm_first
-    self.norm1 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
-    self.norm2 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
-    self.dropout1 = nn.Dropout(dropout)
-    self.dropout2 = nn.Dropout(dropout)
+    for i in range(1, count + 1):
+      setattr(self, f"norm{i}", nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype))
+    for i in range(1, count + 1):
+      setattr(self, f"dropout{i}", nn.Dropout(dropout))
     self.activation = activation_of(activation)
   def attend(self, x: Tensor, mask: Optional[Tensor], padding: Optional[Tensor], is_causal: bool) -> Tensor:
     return self.dropout1(self.self_attn(x, x, x, padding, False, mask, True, is_causal)[0])
   def feed(self, x: Tensor) -> Tensor:
-    return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+    return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+class TransformerEncoderLayer(TransformerLayer):
+  def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
+    super().__init__()
+    self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
+    self.fill(2, d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, device, dtype)
   def forward(self, src: Tensor, src_mask: Optional[Tensor] = None, src_key_padding_mask: Optional[Tensor] = None, is_causal: bool = False) -> Tensor:
     x = src
     if self.norm_first:
       x = x + self.attend(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
-      x = x + self.feed(self.norm2(x))
+      x = x + self.dropout2(self.feed(self.norm2(x)))
     else:
       x = self.norm1(x + self.attend(x, src_mask, src_key_padding_mask, is_causal))
-      x = self.norm2(x + self.feed(x))
+      x = self.norm2(x + self.dropout2(self.feed(x)))
     return x
 
-class TransformerDecoderLayer(nn.Module):
+class TransformerDecoderLayer(TransformerLayer):
   def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
     super().__init__()
     self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
     self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, False, False, None, None, batch_first, device, dtype)
-    self.linear1 = nn.Linear(d_model, dim_feedforward, bias, device, dtype)
-    self.dropout = nn.Dropout(dropout)
-    self.linear2 = nn.Linear(dim_feedforward, d_model, bias, device, dtype)
-    self.norm_first = norm_first
-    self.norm1 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
-    self.norm2 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
-    self.norm3 = nn.LayerNorm(d_model, layer_norm_eps, True, bias, device, dtype)
-    self.dropout1 = nn.Dropout(dropout)
-    self.dropout2 = nn.Dropout(dropout)
-    self.dropout3 = nn.Dropout(dropout)
-    self.activation = activation_of(activation)
-  def attend(self, x: Tensor, mask: Optional[Tensor], padding: Optional[Tensor], is_causal: bool) -> Tensor:
-    return self.dropout1(self.self_attn(x, x, x, padding, False, mask, True, is_causal)[0])
+    self.fill(3, d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, device, dtype)
   def look(self, x: Tensor, memory: Tensor, mask: Optional[Tensor], padding: Optional[Tensor], is_causal: bool) -> Tensor:
     return self.dropout2(self.multihead_attn(x, memory, memory, padding, False, mask, True, is_causal)[0])
-  def feed(self, x: Tensor) -> Tensor:
-    return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
   def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Optional[Tensor] = None, memory_mask: Optional[Tensor] = None, tgt_key_padding_mask: Optional[Tensor] = None, memory_key_padding_mask: Optional[Tensor] = None, tgt_is_causal: bool = False, memory_is_causal: bool = False) -> Tensor:
     x = tgt
     if self.norm_first:
       x = x + self.attend(self.norm1(x), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
       x = x + self.look(self.norm2(x), memory, memory_mask, memory_key_padding_mask, memory_is_causal)
-      x = x + self.feed(self.norm3(x))
+      x = x + self.dropout3(self.feed(self.norm3(x)))
     else:
       x = self.norm1(x + self.attend(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
       x = self.norm2(x + self.look(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal))
-      x = self.norm3(x + self.feed(x))
+      x = self.norm3(x + self.dropout3(self.feed(x)))
     return x
 
-class TransformerEncoder(nn.Module):
+class TransformerStack(nn.Module):
+  def fill(self, layer, num_layers, norm):
+    self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+    self.num_layers = num_layers
+    self.norm = norm
+  def finish(self, x: Tensor) -> Tensor:
+    if self.norm is not None:
+      x = self.norm(x)
+    return x
+  def is_true(self, causal: Optional[bool]) -> bool:
+    if causal is None:
+      return False
+    return causal
+
+class TransformerEncoder(TransformerStack):
   def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
     super().__init__()
-    self.layers = nn.ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
-    self.num_layers = num_layers
-    self.norm = norm
+    self.fill(encoder_layer, num_layers, norm)
   def forward(self, src: Tensor, mask: Optional[Tensor] = None, src_key_padding_mask: Optional[Tensor] = None, is_causal: Optional[bool] = None) -> Tensor:
     x = src
-    causal = False
-    if is_causal is not None:
-      causal = is_causal
     for layer in self.layers:
-      x = layer(x, mask, src_key_padding_mask, causal)
-    if self.norm is not None:
-      x = self.norm(x)
-    return x
+      x = layer(x, mask, src_key_padding_mask, self.is_true(is_causal))
+    return self.finish(x)
 
-class TransformerDecoder(nn.Module):
+class TransformerDecoder(TransformerStack):
   def __init__(self, decoder_layer, num_layers, norm=None):
     super().__init__()
-    self.layers = nn.ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
-    self.num_layers = num_layers
-    self.norm = norm
+    self.fill(decoder_layer, num_layers, norm)
   def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Optional[Tensor] = None, memory_mask: Optional[Tensor] = None, tgt_key_padding_mask: Optional[Tensor] = None, memory_key_padding_mask: Optional[Tensor] = None, tgt_is_causal: Optional[bool] = None, memory_is_causal: bool = False) -> Tensor:
     x = tgt
-    causal = False
-    if tgt_is_causal is not None:
-      causal = tgt_is_causal
     for layer in self.layers:
-      x = layer(x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, causal, memory_is_causal)
-    if self.norm is not None:
-      x = self.norm(x)
-    return x
+      x = layer(x, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, self.is_true(tgt_is_causal), memory_is_causal)
+    return self.finish(x)
 
 class Transformer(nn.Module):
   def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1, activation="relu", custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None):
@@ -351,14 +409,14 @@ const PythonFile& nn_library() {
   return *file;
 }
 
-std::string_view library_module(std::string_view class_name) {
-  for (auto [name, module] : modules)
-    if (name == class_name) return module;
-  return {};
+const LibraryClass* find_library_class(std::string_view name) {
+  for (const LibraryClass& c : classes)
+    if (c.name == name) return &c;
+  return nullptr;
 }
 std::string library_classes() {
   std::string all;
-  for (auto [name, module] : modules) all += (all.empty() ? "" : ", ") + std::string(name);
+  for (const LibraryClass& c : classes) all += (all.empty() ? "" : ", ") + std::string(c.name);
   return all;
 }
 

@@ -6,9 +6,12 @@
 namespace tern::jit {
 
 const PythonFile& nn_library();
-// "activation" for "MultiheadAttention": where PyTorch has it below torch.nn.modules; empty if it is not
-// here.
-std::string_view library_module(std::string_view class_name);
+struct LibraryClass {
+  std::string_view name;              // "MultiheadAttention"
+  std::string_view module;            // "activation": where PyTorch has it below torch.nn.modules
+  std::string_view definitions = {};  // classes that its methods name
+};
+const LibraryClass* find_library_class(std::string_view name);
 std::string library_classes();  // "MultiheadAttention, ..."
 
 }  // namespace tern::jit

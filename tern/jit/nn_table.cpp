@@ -1,255 +1,164 @@
-// The table of layers: one row a class of torch.nn that is an operator with options.
+// The table of layers: one line a class of torch.nn that is an operator with options.
+#include <algorithm>
+
+#include "tern/base/format.h"
 #include "tern/jit/nn_classes.h"
 
 namespace tern::jit {
 namespace {
 
-#define TERN_PLACE ", device=None, dtype=None"
+// module  Class(arguments) [: inputs of forward, unless it is one "input"] = what forward gives
+// {name} is an argument as it was given, {name:2} two numbers of it, {*} all of them by name; @ is
+// device and dtype. A line with # stands for one, two and three dimensions: # is their number, ## twice that.
+// The first line of a class holds. What parameters a class has is in nn_weights.cpp.
+constexpr std::string_view table = R"(
+linear         Linear(in_features, out_features, bias=True, @) = F.linear(input, self.weight, self.bias)
+linear         Identity() = input
+flatten        Flatten(start_dim=1, end_dim=-1) = input.flatten({start_dim}, {end_dim})
+flatten        Unflatten(dim, unflattened_size) = input.unflatten({dim}, {unflattened_size})
+conv           Conv#d(in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode='zeros', @) = F.conv#d(input, self.weight, self.bias, {stride:#}, {padding:#}, {dilation:#}, {groups})
+conv           ConvTranspose#d(in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode='zeros', @) = F.conv_transpose#d(input, self.weight, self.bias, {stride:#}, {padding:#}, {output_padding:#}, {groups}, {dilation:#})
+batchnorm      BatchNorm#d(num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True, @) = #
+normalization  LayerNorm(normalized_shape, eps=1e-05, elementwise_affine=True, bias=True, @) = F.layer_norm(input, {normalized_shape:list}, self.weight, self.bias, {eps})
+normalization  RMSNorm(normalized_shape, eps=None, elementwise_affine=True, @) = torch.rms_norm(input, {normalized_shape:list}, self.weight, {eps})
+normalization  GroupNorm(num_groups, num_channels, eps=1e-05, affine=True, @) = F.group_norm(input, {num_groups}, self.weight, self.bias, {eps})
+normalization  LocalResponseNorm(size, alpha=0.0001, beta=0.75, k=1.0) = F.local_response_norm(input, {*})
+sparse         Embedding(num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False, @) = F.embedding(input, self.weight, {padding_idx}, {max_norm}, {norm_type}, {scale_grad_by_freq}, {sparse})
+pooling        MaxPool#d(kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False) = F.max_pool#d(input, {kernel_size:#}, {stride:#}, {padding:#}, {dilation:#}, {ceil_mode}, return_indices={return_indices})
+pooling        AvgPool1d(kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True) = F.avg_pool1d(input, {kernel_size:1}, {stride:1}, {padding:1}, {ceil_mode}, {count_include_pad})
+pooling        AvgPool#d(kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None) = F.avg_pool#d(input, {kernel_size:#}, {stride:#}, {padding:#}, {ceil_mode}, {count_include_pad}, {divisor_override})
+pooling        AdaptiveAvgPool#d(output_size) = F.adaptive_avg_pool#d(input, {output_size:#})
+pooling        AdaptiveMaxPool#d(output_size, return_indices=False) = F.adaptive_max_pool#d(input, {output_size:#}, return_indices={return_indices})
+pooling        LPPool1d(norm_type, kernel_size, stride=None, ceil_mode=False) = F.lp_pool1d(input, {norm_type:float}, {kernel_size}, {stride}, {ceil_mode})
+pooling        LPPool#d(norm_type, kernel_size, stride=None, ceil_mode=False) = F.lp_pool#d(input, {norm_type:float}, {kernel_size:#}, {stride:#}, {ceil_mode})
+pooling        MaxUnpool#d(kernel_size, stride=None, padding=0) : input, indices, output_size: Optional[List[int]] = None = F.max_unpool#d(input, indices, {kernel_size:#}, {stride:#}, {padding:#}, output_size)
+pooling        FractionalMaxPool2d(kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None) = F.fractional_max_pool2d(input, {kernel_size:2}, {output_size:some2}, {output_ratio:some2}, return_indices={return_indices}, _random_samples={_random_samples})
+pooling        FractionalMaxPool3d(kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None) = F.fractional_max_pool3d(input, {kernel_size:3}, {output_size:some3}, {output_ratio:some3}, return_indices={return_indices}, _random_samples={_random_samples})
+padding        ZeroPad#d(padding) = F.pad(input, {padding:##}, "constant", 0.0)
+padding        ConstantPad#d(padding, value) = F.pad(input, {padding:##}, "constant", float({value}))
+padding        ReflectionPad#d(padding) = F.pad(input, {padding:##}, "reflect")
+padding        ReplicationPad#d(padding) = F.pad(input, {padding:##}, "replicate")
+padding        CircularPad#d(padding) = F.pad(input, {padding:##}, "circular")
+dropout        Dropout(p=0.5, inplace=False) = F.dropout(input, {p}, self.training, {inplace})
+dropout        Dropout#d(p=0.5, inplace=False) = F.dropout#d(input, {p}, self.training, {inplace})
+dropout        AlphaDropout(p=0.5, inplace=False) = F.alpha_dropout(input, {p}, self.training)
+dropout        FeatureAlphaDropout(p=0.5, inplace=False) = torch.feature_alpha_dropout(input, {p}, self.training)
+activation     ReLU(inplace=False) = F.relu(input, {*})
+activation     ReLU6(inplace=False) = F.relu6(input, {*})
+activation     SiLU(inplace=False) = F.silu(input, {*})
+activation     Mish(inplace=False) = F.mish(input, {*})
+activation     SELU(inplace=False) = F.selu(input, {*})
+activation     Hardswish(inplace=False) = F.hardswish(input, {*})
+activation     Hardsigmoid(inplace=False) = F.hardsigmoid(input, {*})
+activation     ELU(alpha=1.0, inplace=False) = F.elu(input, {*})
+activation     CELU(alpha=1.0, inplace=False) = F.celu(input, {*})
+activation     LeakyReLU(negative_slope=0.01, inplace=False) = F.leaky_relu(input, {*})
+activation     Hardtanh(min_val=-1.0, max_val=1.0, inplace=False) = F.hardtanh(input, {*})
+activation     GELU(approximate='none') = F.gelu(input, {*})
+activation     Softplus(beta=1.0, threshold=20.0) = F.softplus(input, {beta}, {threshold})
+activation     Sigmoid() = torch.sigmoid(input)
+activation     Tanh() = torch.tanh(input)
+activation     Softsign() = F.softsign(input)
+activation     Tanhshrink() = F.tanhshrink(input)
+activation     LogSigmoid() = F.logsigmoid(input)
+activation     GLU(dim=-1) = F.glu(input, {*})
+activation     Hardshrink(lambd=0.5) = F.hardshrink(input, {*})
+activation     Softshrink(lambd=0.5) = F.softshrink(input, {*})
+activation     Softmax(dim=None) = F.softmax(input, {dim})
+activation     LogSoftmax(dim=None) = F.log_softmax(input, {dim})
+activation     Softmin(dim=None) = F.softmin(input, {dim})
+activation     Softmax2d() = F.softmax(input, -3)
+activation     Threshold(threshold, value, inplace=False) = F.threshold(input, {threshold:float}, {value:float}, {inplace})
+activation     RReLU(lower=0.125, upper=0.3333333333333333, inplace=False) = F.rrelu(input, {lower}, {upper}, self.training, {inplace})
+activation     PReLU(num_parameters=1, init=0.25, @) = F.prelu(input, self.weight)
+pixelshuffle   PixelShuffle(upscale_factor) = F.pixel_shuffle(input, {upscale_factor})
+pixelshuffle   PixelUnshuffle(downscale_factor) = F.pixel_unshuffle(input, {downscale_factor})
+channelshuffle ChannelShuffle(groups) = F.channel_shuffle(input, {groups})
+upsampling     Upsample(size=None, scale_factor=None, mode='nearest', align_corners=None) = F.interpolate(input, {size:some2}, {scale_factor:float}, {mode}, {align_corners})
+upsampling     UpsamplingNearest2d(size=None, scale_factor=None) = F.interpolate(input, {size:some2}, {scale_factor:float}, "nearest")
+upsampling     UpsamplingBilinear2d(size=None, scale_factor=None) = F.interpolate(input, {size:some2}, {scale_factor:float}, "bilinear", True)
+fold           Unfold(kernel_size, dilation=1, padding=0, stride=1) = F.unfold(input, {kernel_size:2}, {dilation:2}, {padding:2}, {stride:2})
+fold           Fold(output_size, kernel_size, dilation=1, padding=0, stride=1) = F.fold(input, {output_size:2}, {kernel_size:2}, {dilation:2}, {padding:2}, {stride:2})
+distance       CosineSimilarity(dim=1, eps=1e-08) : x1, x2 = F.cosine_similarity(x1, x2, {*})
+distance       PairwiseDistance(p=2.0, eps=1e-06, keepdim=False) : x1, x2 = F.pairwise_distance(x1, x2, {*})
+loss           MSELoss(size_average=None, reduce=None, reduction='mean') : input, target = F.mse_loss(input, target, {*})
+loss           L1Loss(size_average=None, reduce=None, reduction='mean') : input, target = F.l1_loss(input, target, {*})
+loss           CrossEntropyLoss(weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean', label_smoothing=0.0) : input, target = F.cross_entropy(input, target, {*})
+loss           NLLLoss(weight=None, size_average=None, ignore_index=-100, reduce=None, reduction='mean') : input, target = F.nll_loss(input, target, {*})
+loss           BCELoss(weight=None, size_average=None, reduce=None, reduction='mean') : input, target = F.binary_cross_entropy(input, target, {*})
+loss           BCEWithLogitsLoss(weight=None, size_average=None, reduce=None, reduction='mean', pos_weight=None) : input, target = F.binary_cross_entropy_with_logits(input, target, {*})
+loss           SmoothL1Loss(size_average=None, reduce=None, reduction='mean', beta=1.0) : input, target = F.smooth_l1_loss(input, target, {*})
+loss           HuberLoss(reduction='mean', delta=1.0) : input, target = F.huber_loss(input, target, {*})
+loss           KLDivLoss(size_average=None, reduce=None, reduction='mean', log_target=False) : input, target = F.kl_div(input, target, {*})
+loss           MarginRankingLoss(margin=0.0, size_average=None, reduce=None, reduction='mean') : input1, input2, target = F.margin_ranking_loss(input1, input2, target, {*})
+loss           HingeEmbeddingLoss(margin=1.0, size_average=None, reduce=None, reduction='mean') : input, target = F.hinge_embedding_loss(input, target, {*})
+loss           CosineEmbeddingLoss(margin=0.0, size_average=None, reduce=None, reduction='mean') : input1, input2, target = F.cosine_embedding_loss(input1, input2, target, {*})
+loss           SoftMarginLoss(size_average=None, reduce=None, reduction='mean') : input, target = F.soft_margin_loss(input, target, {*})
+loss           MultiMarginLoss(p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction='mean') : input, target = F.multi_margin_loss(input, target, {*})
+loss           MultiLabelMarginLoss(size_average=None, reduce=None, reduction='mean') : input, target = F.multilabel_margin_loss(input, target, {*})
+loss           MultiLabelSoftMarginLoss(weight=None, size_average=None, reduce=None, reduction='mean') : input, target = F.multilabel_soft_margin_loss(input, target, {*})
+loss           PoissonNLLLoss(log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction='mean') : log_input, target = F.poisson_nll_loss(log_input, target, {*})
+loss           GaussianNLLLoss(full=False, eps=1e-06, reduction='mean') : input, target, var = F.gaussian_nll_loss(input, target, var, {*})
+loss           TripletMarginLoss(margin=1.0, p=2.0, eps=1e-06, swap=False, size_average=None, reduce=None, reduction='mean') : anchor, positive, negative = F.triplet_margin_loss(anchor, positive, negative, {*})
+loss           CTCLoss(blank=0, reduction='mean', zero_infinity=False) : log_probs, targets, input_lengths, target_lengths = F.ctc_loss(log_probs, targets, input_lengths, target_lengths, {*})
+rnn            RNNCell(input_size, hidden_size, bias=True, @) : input, hx: Optional[Tensor] = None = torch.rnn_tanh_cell
+rnn            GRUCell(input_size, hidden_size, bias=True, @) : input, hx: Optional[Tensor] = None = torch.gru_cell
+rnn            LSTMCell(input_size, hidden_size, bias=True, @) : input, hx: Optional[Tuple[Tensor, Tensor]] = None = torch.lstm_cell
+rnn            RNN(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, @) = torch.rnn_tanh
+rnn            GRU(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, @) = torch.gru
+rnn            LSTM(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, @) = torch.lstm
+)";
 
-constexpr const char* conv_args =
-    "in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, "
-    "padding_mode='zeros'" TERN_PLACE;
-constexpr const char* transpose_args =
-    "in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, "
-    "dilation=1, padding_mode='zeros'" TERN_PLACE;
-constexpr const char* norm_args =
-    "num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True" TERN_PLACE;
-constexpr const char* max_pool_args =
-    "kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False";
-constexpr const char* rnn_args =
-    "input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, "
-    "bidirectional=False" TERN_PLACE;
-constexpr const char* cell_args = "input_size, hidden_size, bias=True" TERN_PLACE;
-constexpr const char* unpool_inputs = "input, indices, output_size: Optional[List[int]] = None";
-constexpr const char* loss_args = "reduction='mean'";
+void replace_all(std::string& text, std::string_view what, std::string_view by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
 
-constexpr LayerClass table[] = {
-    {"Linear", "linear", "in_features, out_features, bias=True" TERN_PLACE, "input",
-     "F.linear(input, self.weight, self.bias)", linear_weights},
-    {"Identity", "linear", "", "input", "input"},
-    {"Flatten", "flatten", "start_dim=1, end_dim=-1", "input", "input.flatten({start_dim}, {end_dim})"},
-    {"Unflatten", "flatten", "dim, unflattened_size", "input", "input.unflatten({dim}, {unflattened_size})"},
-    {"Conv1d", "conv", conv_args, "input",
-     "F.conv1d(input, self.weight, self.bias, {stride:1}, {padding:1}, {dilation:1}, {groups})",
-     conv1d_weights, Form::conv},
-    {"Conv2d", "conv", conv_args, "input",
-     "F.conv2d(input, self.weight, self.bias, {stride:2}, {padding:2}, {dilation:2}, {groups})",
-     conv2d_weights, Form::conv},
-    {"Conv3d", "conv", conv_args, "input",
-     "F.conv3d(input, self.weight, self.bias, {stride:3}, {padding:3}, {dilation:3}, {groups})",
-     conv3d_weights, Form::conv},
-    {"ConvTranspose1d", "conv", transpose_args, "input",
-     "F.conv_transpose1d(input, self.weight, self.bias, {stride:1}, {padding:1}, {output_padding:1}, "
-     "{groups}, "
-     "{dilation:1})",
-     conv_transpose1d_weights},
-    {"ConvTranspose2d", "conv", transpose_args, "input",
-     "F.conv_transpose2d(input, self.weight, self.bias, {stride:2}, {padding:2}, {output_padding:2}, "
-     "{groups}, "
-     "{dilation:2})",
-     conv_transpose2d_weights},
-    {"BatchNorm1d", "batchnorm", norm_args, "input", "2, 3", batch_norm_weights, Form::batch_norm},
-    {"BatchNorm2d", "batchnorm", norm_args, "input", "4, 4", batch_norm_weights, Form::batch_norm},
-    {"BatchNorm3d", "batchnorm", norm_args, "input", "5, 5", batch_norm_weights, Form::batch_norm},
-    {"LayerNorm", "normalization",
-     "normalized_shape, eps=1e-05, elementwise_affine=True, bias=True" TERN_PLACE, "input",
-     "F.layer_norm(input, {normalized_shape:list}, self.weight, self.bias, {eps})", layer_norm_weights},
-    {"RMSNorm", "normalization", "normalized_shape, eps=None, elementwise_affine=True" TERN_PLACE, "input",
-     "torch.rms_norm(input, {normalized_shape:list}, self.weight, {eps})", rms_norm_weights},
-    {"GroupNorm", "normalization", "num_groups, num_channels, eps=1e-05, affine=True" TERN_PLACE, "input",
-     "F.group_norm(input, {num_groups}, self.weight, self.bias, {eps})", group_norm_weights},
-    {"Embedding", "sparse",
-     "num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, "
-     "scale_grad_by_freq=False, "
-     "sparse=False" TERN_PLACE,
-     "input",
-     "F.embedding(input, self.weight, {padding_idx}, {max_norm}, {norm_type}, {scale_grad_by_freq}, "
-     "{sparse})",
-     embedding_weights},
-    {"MaxPool1d", "pooling", max_pool_args, "input",
-     "F.max_pool1d(input, {kernel_size:1}, {stride:1}, {padding:1}, {dilation:1}, {ceil_mode}, "
-     "return_indices={return_indices})"},
-    {"MaxPool2d", "pooling", max_pool_args, "input",
-     "F.max_pool2d(input, {kernel_size:2}, {stride:2}, {padding:2}, {dilation:2}, {ceil_mode}, "
-     "return_indices={return_indices})"},
-    {"MaxPool3d", "pooling", max_pool_args, "input",
-     "F.max_pool3d(input, {kernel_size:3}, {stride:3}, {padding:3}, {dilation:3}, {ceil_mode}, "
-     "return_indices={return_indices})"},
-    {"AvgPool1d", "pooling", "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True",
-     "input",
-     "F.avg_pool1d(input, {kernel_size:1}, {stride:1}, {padding:1}, {ceil_mode}, {count_include_pad})"},
-    {"AvgPool2d", "pooling",
-     "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
-     "input",
-     "F.avg_pool2d(input, {kernel_size:2}, {stride:2}, {padding:2}, {ceil_mode}, {count_include_pad}, "
-     "{divisor_override})"},
-    {"AdaptiveAvgPool1d", "pooling", "output_size", "input", "F.adaptive_avg_pool1d(input, {output_size:1})"},
-    {"AdaptiveAvgPool2d", "pooling", "output_size", "input", "F.adaptive_avg_pool2d(input, {output_size:2})"},
-    {"AdaptiveMaxPool2d", "pooling", "output_size, return_indices=False", "input",
-     "F.adaptive_max_pool2d(input, {output_size:2}, return_indices={return_indices})"},
-    {"ZeroPad2d", "padding", "padding", "input", "F.pad(input, {padding:4}, \"constant\", 0.0)"},
-    {"ConstantPad2d", "padding", "padding, value", "input",
-     "F.pad(input, {padding:4}, \"constant\", float({value}))"},
-    {"ReflectionPad1d", "padding", "padding", "input", "F.pad(input, {padding:2}, \"reflect\")"},
-    {"ReflectionPad2d", "padding", "padding", "input", "F.pad(input, {padding:4}, \"reflect\")"},
-    {"ReplicationPad2d", "padding", "padding", "input", "F.pad(input, {padding:4}, \"replicate\")"},
-    {"Dropout", "dropout", "p=0.5, inplace=False", "input",
-     "F.dropout(input, {p}, self.training, {inplace})"},
-    {"Dropout1d", "dropout", "p=0.5, inplace=False", "input",
-     "F.dropout1d(input, {p}, self.training, {inplace})"},
-    {"Dropout2d", "dropout", "p=0.5, inplace=False", "input",
-     "F.dropout2d(input, {p}, self.training, {inplace})"},
-    {"Dropout3d", "dropout", "p=0.5, inplace=False", "input",
-     "F.dropout3d(input, {p}, self.training, {inplace})"},
-    {"AlphaDropout", "dropout", "p=0.5, inplace=False", "input",
-     "F.alpha_dropout(input, {p}, self.training)"},
-    {"ReLU", "activation", "inplace=False", "input", "F.relu(input, {inplace})"},
-    {"ReLU6", "activation", "inplace=False", "input", "F.relu6(input, {inplace})"},
-    {"SiLU", "activation", "inplace=False", "input", "F.silu(input, {inplace})"},
-    {"Mish", "activation", "inplace=False", "input", "F.mish(input, {inplace})"},
-    {"SELU", "activation", "inplace=False", "input", "F.selu(input, {inplace})"},
-    {"Hardswish", "activation", "inplace=False", "input", "F.hardswish(input, {inplace})"},
-    {"Hardsigmoid", "activation", "inplace=False", "input", "F.hardsigmoid(input, {inplace})"},
-    {"ELU", "activation", "alpha=1.0, inplace=False", "input", "F.elu(input, {alpha}, {inplace})"},
-    {"CELU", "activation", "alpha=1.0, inplace=False", "input", "F.celu(input, {alpha}, {inplace})"},
-    {"LeakyReLU", "activation", "negative_slope=0.01, inplace=False", "input",
-     "F.leaky_relu(input, {negative_slope}, {inplace})"},
-    {"Hardtanh", "activation", "min_val=-1.0, max_val=1.0, inplace=False", "input",
-     "F.hardtanh(input, {min_val}, {max_val}, {inplace})"},
-    {"GELU", "activation", "approximate='none'", "input", "F.gelu(input, approximate={approximate})"},
-    {"Softplus", "activation", "beta=1.0, threshold=20.0", "input", "F.softplus(input, {beta}, {threshold})"},
-    {"Sigmoid", "activation", "", "input", "torch.sigmoid(input)"},
-    {"Tanh", "activation", "", "input", "torch.tanh(input)"},
-    {"Softsign", "activation", "", "input", "F.softsign(input)"},
-    {"Tanhshrink", "activation", "", "input", "F.tanhshrink(input)"},
-    {"LogSigmoid", "activation", "", "input", "F.logsigmoid(input)"},
-    {"Softmax", "activation", "dim=None", "input", "F.softmax(input, {dim})"},
-    {"LogSoftmax", "activation", "dim=None", "input", "F.log_softmax(input, {dim})"},
-    {"PReLU", "activation", "num_parameters=1, init=0.25" TERN_PLACE, "input", "F.prelu(input, self.weight)",
-     prelu_weights},
-    {"PixelShuffle", "pixelshuffle", "upscale_factor", "input", "F.pixel_shuffle(input, {upscale_factor})"},
-    {"Upsample", "upsampling", "size=None, scale_factor=None, mode='nearest', align_corners=None", "input",
-     "F.interpolate(input, {size:some2}, {scale_factor:float}, {mode}, {align_corners})"},
-    {"MSELoss", "loss", loss_args, "input, target", "F.mse_loss(input, target, reduction={reduction})"},
-    {"L1Loss", "loss", loss_args, "input, target", "F.l1_loss(input, target, reduction={reduction})"},
-    {"CrossEntropyLoss", "loss", "ignore_index=-100, reduction='mean', label_smoothing=0.0", "input, target",
-     "F.cross_entropy(input, target, ignore_index={ignore_index}, reduction={reduction}, "
-     "label_smoothing={label_smoothing})"},
-    {"NLLLoss", "loss", "ignore_index=-100, reduction='mean'", "input, target",
-     "F.nll_loss(input, target, ignore_index={ignore_index}, reduction={reduction})"},
-    {"BCELoss", "loss", loss_args, "input, target",
-     "F.binary_cross_entropy(input, target, reduction={reduction})"},
-    {"BCEWithLogitsLoss", "loss", loss_args, "input, target",
-     "F.binary_cross_entropy_with_logits(input, target, reduction={reduction})"},
-    {"SmoothL1Loss", "loss", "reduction='mean', beta=1.0", "input, target",
-     "F.smooth_l1_loss(input, target, reduction={reduction}, beta={beta})"},
-    {"RNNCell", "rnn", cell_args, "input, hx: Optional[Tensor] = None",
-     "torch.rnn_tanh_cell(input, {state}, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)",
-     rnn_cell_weights, Form::cell},
-    {"GRUCell", "rnn", cell_args, "input, hx: Optional[Tensor] = None",
-     "torch.gru_cell(input, {state}, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)",
-     gru_cell_weights, Form::cell},
-    {"LSTMCell", "rnn", cell_args, "input, hx: Optional[Tuple[Tensor, Tensor]] = None",
-     "torch.lstm_cell(input, {state}, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)",
-     lstm_cell_weights, Form::cell},
-    {"LSTM", "rnn", rnn_args, "", "", lstm_weights, Form::own},
-    {"GRU", "rnn", rnn_args, "", "", gru_weights, Form::own},
-    {"RNN", "rnn", rnn_args, "", "", rnn_weights, Form::own},
-    {"AvgPool3d", "pooling",
-     "kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None",
-     "input",
-     "F.avg_pool3d(input, {kernel_size:3}, {stride:3}, {padding:3}, {ceil_mode}, {count_include_pad}, "
-     "{divisor_override})"},
-    {"AdaptiveAvgPool3d", "pooling", "output_size", "input", "F.adaptive_avg_pool3d(input, {output_size:3})"},
-    {"AdaptiveMaxPool1d", "pooling", "output_size, return_indices=False", "input",
-     "F.adaptive_max_pool1d(input, {output_size:1}, return_indices={return_indices})"},
-    {"AdaptiveMaxPool3d", "pooling", "output_size, return_indices=False", "input",
-     "F.adaptive_max_pool3d(input, {output_size:3}, return_indices={return_indices})"},
-    {"LPPool1d", "pooling", "norm_type, kernel_size, stride=None, ceil_mode=False", "input",
-     "F.lp_pool1d(input, {norm_type:float}, {kernel_size}, {stride}, {ceil_mode})"},
-    {"LPPool2d", "pooling", "norm_type, kernel_size, stride=None, ceil_mode=False", "input",
-     "F.lp_pool2d(input, {norm_type:float}, {kernel_size:2}, {stride:2}, {ceil_mode})"},
-    {"LPPool3d", "pooling", "norm_type, kernel_size, stride=None, ceil_mode=False", "input",
-     "F.lp_pool3d(input, {norm_type:float}, {kernel_size:3}, {stride:3}, {ceil_mode})"},
-    {"MaxUnpool1d", "pooling", "kernel_size, stride=None, padding=0", unpool_inputs,
-     "F.max_unpool1d(input, indices, {kernel_size:1}, {stride:1}, {padding:1}, output_size)"},
-    {"MaxUnpool2d", "pooling", "kernel_size, stride=None, padding=0", unpool_inputs,
-     "F.max_unpool2d(input, indices, {kernel_size:2}, {stride:2}, {padding:2}, output_size)"},
-    {"MaxUnpool3d", "pooling", "kernel_size, stride=None, padding=0", unpool_inputs,
-     "F.max_unpool3d(input, indices, {kernel_size:3}, {stride:3}, {padding:3}, output_size)"},
-    {"ZeroPad1d", "padding", "padding", "input", "F.pad(input, {padding:2}, \"constant\", 0.0)"},
-    {"ZeroPad3d", "padding", "padding", "input", "F.pad(input, {padding:6}, \"constant\", 0.0)"},
-    {"ConstantPad1d", "padding", "padding, value", "input",
-     "F.pad(input, {padding:2}, \"constant\", float({value}))"},
-    {"ConstantPad3d", "padding", "padding, value", "input",
-     "F.pad(input, {padding:6}, \"constant\", float({value}))"},
-    {"ReflectionPad3d", "padding", "padding", "input", "F.pad(input, {padding:6}, \"reflect\")"},
-    {"ReplicationPad1d", "padding", "padding", "input", "F.pad(input, {padding:2}, \"replicate\")"},
-    {"ReplicationPad3d", "padding", "padding", "input", "F.pad(input, {padding:6}, \"replicate\")"},
-    {"CircularPad1d", "padding", "padding", "input", "F.pad(input, {padding:2}, \"circular\")"},
-    {"CircularPad2d", "padding", "padding", "input", "F.pad(input, {padding:4}, \"circular\")"},
-    {"CircularPad3d", "padding", "padding", "input", "F.pad(input, {padding:6}, \"circular\")"},
-    {"FeatureAlphaDropout", "dropout", "p=0.5, inplace=False", "input",
-     "torch.feature_alpha_dropout(input, {p:float}, self.training)"},
-    {"GLU", "activation", "dim=-1", "input", "F.glu(input, {dim})"},
-    {"Hardshrink", "activation", "lambd=0.5", "input", "F.hardshrink(input, {lambd:float})"},
-    {"Softshrink", "activation", "lambd=0.5", "input", "F.softshrink(input, {lambd:float})"},
-    {"Softmin", "activation", "dim=None", "input", "F.softmin(input, {dim})"},
-    {"Softmax2d", "activation", "", "input", "F.softmax(input, -3)"},
-    {"Threshold", "activation", "threshold, value, inplace=False", "input",
-     "F.threshold(input, {threshold:float}, {value:float}, {inplace})"},
-    {"RReLU", "activation", "lower=0.125, upper=0.3333333333333333, inplace=False", "input",
-     "F.rrelu(input, {lower:float}, {upper:float}, self.training, {inplace})"},
-    {"PixelUnshuffle", "pixelshuffle", "downscale_factor", "input",
-     "F.pixel_unshuffle(input, {downscale_factor})"},
-    {"ChannelShuffle", "channelshuffle", "groups", "input", "F.channel_shuffle(input, {groups})"},
-    {"UpsamplingNearest2d", "upsampling", "size=None, scale_factor=None", "input",
-     "F.interpolate(input, {size:some2}, {scale_factor:float}, \"nearest\")"},
-    {"UpsamplingBilinear2d", "upsampling", "size=None, scale_factor=None", "input",
-     "F.interpolate(input, {size:some2}, {scale_factor:float}, \"bilinear\", True)"},
-    {"Unfold", "fold", "kernel_size, dilation=1, padding=0, stride=1", "input",
-     "F.unfold(input, {kernel_size:2}, {dilation:2}, {padding:2}, {stride:2})"},
-    {"Fold", "fold", "output_size, kernel_size, dilation=1, padding=0, stride=1", "input",
-     "F.fold(input, {output_size:2}, {kernel_size:2}, {dilation:2}, {padding:2}, {stride:2})"},
-    {"LocalResponseNorm", "normalization", "size, alpha=0.0001, beta=0.75, k=1.0", "input",
-     "F.local_response_norm(input, {size}, {alpha:float}, {beta:float}, {k:float})"},
-    {"CosineSimilarity", "distance", "dim=1, eps=1e-08", "x1, x2",
-     "F.cosine_similarity(x1, x2, {dim}, {eps:float})"},
-    {"PairwiseDistance", "distance", "p=2.0, eps=1e-06, keepdim=False", "x1, x2",
-     "F.pairwise_distance(x1, x2, {p:float}, {eps:float}, {keepdim})"},
-    {"HuberLoss", "loss", "reduction='mean', delta=1.0", "input, target",
-     "F.huber_loss(input, target, reduction={reduction}, delta={delta:float})"},
-    {"KLDivLoss", "loss", "reduction='mean', log_target=False", "input, target",
-     "F.kl_div(input, target, reduction={reduction}, log_target={log_target})"},
-    {"MarginRankingLoss", "loss", "margin=0.0, reduction='mean'", "input1, input2, target",
-     "F.margin_ranking_loss(input1, input2, target, {margin:float}, reduction={reduction})"},
-    {"HingeEmbeddingLoss", "loss", "margin=1.0, reduction='mean'", "input, target",
-     "F.hinge_embedding_loss(input, target, {margin:float}, reduction={reduction})"},
-    {"CosineEmbeddingLoss", "loss", "margin=0.0, reduction='mean'", "input1, input2, target",
-     "F.cosine_embedding_loss(input1, input2, target, {margin:float}, reduction={reduction})"},
-    {"SoftMarginLoss", "loss", loss_args, "input, target",
-     "F.soft_margin_loss(input, target, reduction={reduction})"},
-    {"MultiMarginLoss", "loss", "p=1, margin=1.0, reduction='mean'", "input, target",
-     "F.multi_margin_loss(input, target, {p}, {margin:float}, reduction={reduction})"},
-    {"MultiLabelMarginLoss", "loss", loss_args, "input, target",
-     "F.multilabel_margin_loss(input, target, reduction={reduction})"},
-    {"MultiLabelSoftMarginLoss", "loss", loss_args, "input, target",
-     "F.multilabel_soft_margin_loss(input, target, reduction={reduction})"},
-    {"PoissonNLLLoss", "loss", "log_input=True, full=False, eps=1e-08, reduction='mean'", "log_input, target",
-     "F.poisson_nll_loss(log_input, target, {log_input}, {full}, eps={eps:float}, reduction={reduction})"},
-    {"GaussianNLLLoss", "loss", "full=False, eps=1e-06, reduction='mean'", "input, target, var",
-     "F.gaussian_nll_loss(input, target, var, {full}, {eps:float}, {reduction})"},
-    {"TripletMarginLoss", "loss", "margin=1.0, p=2.0, eps=1e-06, swap=False, reduction='mean'",
-     "anchor, positive, negative",
-     "F.triplet_margin_loss(anchor, positive, negative, {margin:float}, {p:float}, {eps:float}, {swap}, "
-     "reduction={reduction})"},
-    {"CTCLoss", "loss", "blank=0, reduction='mean', zero_infinity=False",
-     "log_probs, targets, input_lengths, target_lengths",
-     "F.ctc_loss(log_probs, targets, input_lengths, target_lengths, {blank}, {reduction}, {zero_infinity})"},
-};
+LayerClass parse(std::string line) {
+  LayerClass layer;
+  layer.module = line.substr(0, line.find(' '));
+  size_t open = line.find('('), close = line.find(')');
+  size_t name = line.find_last_of(' ', open) + 1;
+  layer.name = line.substr(name, open - name);
+  layer.signature = line.substr(open + 1, close - open - 1);
+  replace_all(layer.signature, "@", "device=None, dtype=None");
+  // The inputs may have defaults: what forward gives stands behind the last " = ".
+  size_t equals = line.rfind(" = ");
+  layer.result = line.substr(equals + 3);
+  layer.inputs = equals > close + 1 ? line.substr(close + 4, equals - close - 4) : "input";
+  const LayerWeights known = weights_of(layer.name);
+  layer.weights = known.weights;
+  layer.form = known.form;
+  return layer;
+}
 
 }  // namespace
 
-Span<const LayerClass> layers() { return {table, sizeof table / sizeof *table}; }
+const std::vector<LayerClass>& layers() {
+  static const std::vector<LayerClass>* all = [] {
+    auto* made = new std::vector<LayerClass>;
+    auto add = [&](const std::string& line) {
+      LayerClass layer = parse(line);
+      if (std::none_of(made->begin(), made->end(), [&](auto& l) { return l.name == layer.name; }))
+        made->push_back(std::move(layer));
+    };
+    for (size_t at = 1, end; at < table.size(); at = end + 1) {
+      end = table.find('\n', at);
+      std::string line(table.substr(at, end - at));
+      if (line.find('#') == std::string::npos) {
+        add(line);
+        continue;
+      }
+      for (int dims = 1; dims <= 3; ++dims) {
+        std::string one = line;
+        replace_all(one, "##", std::to_string(2 * dims));
+        replace_all(one, "#", std::to_string(dims));
+        add(one);
+      }
+    }
+    return made;
+  }();
+  return *all;
+}
 
 }  // namespace tern::jit

@@ -59,23 +59,22 @@ void linear(const LayerArgs& a, ModuleTree& t) {
   nn::LinearOptions o{a.integer("in_features"), a.integer("out_features"), a.flag("bias")};
   take(nn::Linear(placed(o, a)), t, {"weight", "bias"});
 }
-template <int N>
+template <template <int> class Layer, template <int> class Options, int N>
 void conv(const LayerArgs& a, ModuleTree& t) {
-  nn::ConvOptions<N> o{.in = a.integer("in_channels"),
-                       .out = a.integer("out_channels"),
-                       .kernel = extent<N>(a, "kernel_size"),
-                       .groups = a.integer("groups"),
-                       .bias = a.flag("bias")};
-  take(nn::Conv<N>(placed(o, a)), t, {"weight", "bias"});
+  Options<N> o{.in = a.integer("in_channels"),
+               .out = a.integer("out_channels"),
+               .kernel = extent<N>(a, "kernel_size"),
+               .groups = a.integer("groups"),
+               .bias = a.flag("bias")};
+  take(Layer<N>(placed(o, a)), t, {"weight", "bias"});
 }
 template <int N>
+constexpr Weights* convolve = conv<nn::Conv, nn::ConvOptions, N>;
+template <int N>
 void conv_transpose(const LayerArgs& a, ModuleTree& t) {
-  nn::ConvTransposeOptions<N> o{.in = a.integer("in_channels"),
-                                .out = a.integer("out_channels"),
-                                .kernel = extent<N>(a, "kernel_size"),
-                                .groups = a.integer("groups"),
-                                .bias = a.flag("bias")};
-  take(nn::ConvTranspose<N>(placed(o, a)), t, {"weight", "bias"});
+  if (const tern::Value& mode = a["padding_mode"]; !mode.is_string() || mode.string() != "zeros")
+    failf(ErrorKind::value, "Only \"zeros\" padding mode is supported for ConvTranspose{}d", N);
+  conv<nn::ConvTranspose, nn::ConvTransposeOptions, N>(a, t);
 }
 void batch_norm(const LayerArgs& a, ModuleTree& t) {
   nn::BatchNormOptions o{.features = a.integer("num_features"),
@@ -110,6 +109,28 @@ void prelu(const LayerArgs& a, ModuleTree& t) {
   nn::init::constant_(w, a.number("init"));
   t.members.push_back({"weight", tern::Value(w.requires_grad_(true)), script::Role::parameter});
 }
+// No parameters: the samples, if they are given, are a buffer. What PyTorch asks of the sizes.
+template <int N>
+void fractional_pool(const LayerArgs& a, ModuleTree&) {
+  bool sized = !a["output_size"].is_none(), scaled = !a["output_ratio"].is_none();
+  if (!sized && !scaled)
+    failf(ErrorKind::value,
+          "FractionalMaxPool{}d requires specifying either an output size, or a pooling ratio", N);
+  if (sized && scaled) fail(ErrorKind::value, "only one of output_size and output_ratio may be specified");
+  const tern::Value& ratio = a["output_ratio"];
+  auto outside = [](const tern::Value& v) {
+    return !v.is_float() || v.to_double() <= 0 || v.to_double() >= 1;
+  };
+  bool wrong = false;
+  if (ratio.is_tuple() || ratio.is_list()) {
+    wrong = ratio.items().size() != N;
+    for (const tern::Value& v : ratio.items()) wrong = wrong || outside(v);
+  } else {
+    wrong = scaled && outside(ratio);
+  }
+  if (wrong) failf(ErrorKind::value, "output_ratio must be between 0 and 1 (got {})", ratio.str());
+  extent<N>(a, "kernel_size");
+}
 template <class Cell>
 void cell(const LayerArgs& a, ModuleTree& t) {
   nn::RNNCellOptions o{a.integer("input_size"), a.integer("hidden_size"), a.flag("bias")};
@@ -125,55 +146,42 @@ void recurrent(const LayerArgs& a, ModuleTree& t) {
                    .dropout = a.number("dropout"),
                    .bidirectional = a.flag("bidirectional")};
   R layer(placed(o, a));
-  std::string names;
-  for (auto& [name, p] : layer.named_parameters(false)) {
+  for (auto& [name, p] : layer.named_parameters(false))
     t.members.push_back({name, tern::Value(p), script::Role::parameter});
-    names += (names.empty() ? "self." : ", self.") + name;
-  }
-  constexpr bool lstm = std::is_same_v<R, nn::LSTM>;
-  int64_t directions = o.bidirectional ? 2 : 1;
-  const char* call = lstm ? "lstm" : std::is_same_v<R, nn::GRU> ? "gru" : "rnn_tanh";
-  const char* hidden = lstm ? "Tuple[Tensor, Tensor]" : "Tensor";
-  std::string zero = fmt::format("torch.zeros([{}, batch, {}], dtype=x.dtype, device=x.device)",
-                                 o.num_layers * directions, o.hidden);
-  std::string s = fmt::format(
-      "def forward(self, input: Tensor, hx: Optional[{0}] = None) -> Tuple[Tensor, {0}]:\n", hidden);
-  s += "  if input.dim() != 3:\n    raise RuntimeError(\"a recurrent layer takes (sequence, batch, "
-       "features), or "
-       "(batch, sequence, features) with batch_first\")\n  x = input\n";
-  s += fmt::format("  batch = x.size({})\n", o.batch_first ? 0 : 1);
-  s += lstm ? "  if hx is None:\n    zero = " + zero +
-                  "\n    start = [zero, zero]\n  else:\n    start = [hx[0], hx[1]]\n"
-            : "  if hx is None:\n    start = " + zero + "\n  else:\n    start = hx\n";
-  std::string arguments = fmt::format("x, start, [{}], {}, {}, {}, self.training, {}, {}", names,
-                                      o.bias ? "True" : "False", o.num_layers, tern::Value(o.dropout).str(),
-                                      o.bidirectional ? "True" : "False", o.batch_first ? "True" : "False");
-  s += lstm ? fmt::format("  y, h, c = torch.{}({})\n  return y, (h, c)\n", call, arguments)
-            : fmt::format("  y, h = torch.{}({})\n  return y, h\n", call, arguments);
-  t.source = s;
 }
+
+constexpr std::pair<std::string_view, LayerWeights> table[] = {
+    {"Linear", {linear}},
+    {"Conv1d", {convolve<1>, Form::conv}},
+    {"Conv2d", {convolve<2>, Form::conv}},
+    {"Conv3d", {convolve<3>, Form::conv}},
+    {"ConvTranspose1d", {conv_transpose<1>}},
+    {"ConvTranspose2d", {conv_transpose<2>}},
+    {"ConvTranspose3d", {conv_transpose<3>}},
+    {"BatchNorm1d", {batch_norm, Form::batch_norm}},
+    {"BatchNorm2d", {batch_norm, Form::batch_norm}},
+    {"BatchNorm3d", {batch_norm, Form::batch_norm}},
+    {"LayerNorm", {layer_norm}},
+    {"RMSNorm", {rms_norm}},
+    {"GroupNorm", {group_norm}},
+    {"Embedding", {embedding}},
+    {"PReLU", {prelu}},
+    {"FractionalMaxPool2d", {fractional_pool<2>}},
+    {"FractionalMaxPool3d", {fractional_pool<3>}},
+    {"RNNCell", {cell<nn::RNNCell>, Form::cell}},
+    {"GRUCell", {cell<nn::GRUCell>, Form::cell}},
+    {"LSTMCell", {cell<nn::LSTMCell>, Form::cell}},
+    {"RNN", {recurrent<nn::RNN>, Form::recurrent}},
+    {"GRU", {recurrent<nn::GRU>, Form::recurrent}},
+    {"LSTM", {recurrent<nn::LSTM>, Form::recurrent}},
+};
 
 }  // namespace
 
-// ---- one a class ----
-
-void linear_weights(const LayerArgs& args, ModuleTree& tree) { linear(args, tree); }
-void conv1d_weights(const LayerArgs& args, ModuleTree& tree) { conv<1>(args, tree); }
-void conv2d_weights(const LayerArgs& args, ModuleTree& tree) { conv<2>(args, tree); }
-void conv3d_weights(const LayerArgs& args, ModuleTree& tree) { conv<3>(args, tree); }
-void conv_transpose1d_weights(const LayerArgs& args, ModuleTree& tree) { conv_transpose<1>(args, tree); }
-void conv_transpose2d_weights(const LayerArgs& args, ModuleTree& tree) { conv_transpose<2>(args, tree); }
-void batch_norm_weights(const LayerArgs& args, ModuleTree& tree) { batch_norm(args, tree); }
-void layer_norm_weights(const LayerArgs& args, ModuleTree& tree) { layer_norm(args, tree); }
-void rms_norm_weights(const LayerArgs& args, ModuleTree& tree) { rms_norm(args, tree); }
-void group_norm_weights(const LayerArgs& args, ModuleTree& tree) { group_norm(args, tree); }
-void embedding_weights(const LayerArgs& args, ModuleTree& tree) { embedding(args, tree); }
-void prelu_weights(const LayerArgs& args, ModuleTree& tree) { prelu(args, tree); }
-void rnn_cell_weights(const LayerArgs& args, ModuleTree& tree) { cell<nn::RNNCell>(args, tree); }
-void gru_cell_weights(const LayerArgs& args, ModuleTree& tree) { cell<nn::GRUCell>(args, tree); }
-void lstm_cell_weights(const LayerArgs& args, ModuleTree& tree) { cell<nn::LSTMCell>(args, tree); }
-void lstm_weights(const LayerArgs& args, ModuleTree& tree) { recurrent<nn::LSTM>(args, tree); }
-void gru_weights(const LayerArgs& args, ModuleTree& tree) { recurrent<nn::GRU>(args, tree); }
-void rnn_weights(const LayerArgs& args, ModuleTree& tree) { recurrent<nn::RNN>(args, tree); }
+LayerWeights weights_of(std::string_view layer) {
+  for (auto& [name, weights] : table)
+    if (name == layer) return weights;
+  return {};
+}
 
 }  // namespace tern::jit

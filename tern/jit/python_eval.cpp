@@ -21,8 +21,9 @@ void PythonEvaluator::run_globals() {
 
 PythonEvaluator::Tree PythonEvaluator::make(const script::Class& c, PythonArgs args, uint32_t at) {
   auto tree = std::make_shared<ModuleTree>();
-  std::string_view module = &file_ == &nn_library() ? library_module(c.name) : std::string_view();
-  tree->type_name = module.empty() ? c.name : fmt::format("torch.nn.modules.{}.{}", module, c.name);
+  const LibraryClass* ours = &file_ == &nn_library() ? find_library_class(c.name) : nullptr;
+  tree->type_name = ours ? fmt::format("torch.nn.modules.{}.{}", ours->module, c.name) : c.name;
+  if (ours) tree->definitions = ours->definitions;
   tree->source_name = source_name_;
   tree->source = file_.methods_text(c);
   tree->entries = {"forward"};
@@ -222,11 +223,14 @@ void PythonEvaluator::assign(const Expr& target, const PV& v, Names& names, cons
         owner.items->items[position(index, owner.items->items.size(), target.at)] = v;
       } else if (owner.kind == PV::dict) {
         put(*owner.entries, to_value(index, "a key"), v);
-      } else if (owner.kind == PV::module && index.kind == PV::plain && v.kind == PV::module) {
-        std::string name = index.value.is_string() ? index.value.string() : index.value.str();
+      } else if (owner.kind == PV::module && index.kind == PV::plain &&
+                 (v.kind == PV::module || holds_parameters(*owner.tree))) {
+        std::string name = index.value.is_string()
+                               ? index.value.string()
+                               : std::to_string(position(index, held_by(*owner.tree).size(), target.at));
         set_attribute(*owner.tree, name, v, nullptr, target.at);
       } else {
-        error(target.at, "items can be set in lists, dicts and ModuleDicts only");
+        error(target.at, "items can be set in lists, dicts and containers of modules and parameters only");
       }
       return;
     }
@@ -253,10 +257,12 @@ void PythonEvaluator::put(PythonDict& d, const tern::Value& key, const PV& v) {
 
 void PythonEvaluator::set_attribute(ModuleTree& tree, const std::string& name, const PV& v,
                                     const Expr* annotation, uint32_t at, std::optional<script::Role> role) {
-  std::erase_if(tree.members, [&](auto& m) { return m.name == name; });
+  // What is set again keeps its place, as in Python.
+  auto old = std::find_if(tree.members.begin(), tree.members.end(), [&](auto& m) { return m.name == name; });
   auto child =
       std::find_if(tree.children.begin(), tree.children.end(), [&](auto& c) { return c.first == name; });
   if (v.kind == PV::module) {
+    if (old != tree.members.end()) tree.members.erase(old);
     if (child != tree.children.end())
       child->second = v.tree;
     else
@@ -268,6 +274,7 @@ void PythonEvaluator::set_attribute(ModuleTree& tree, const std::string& name, c
     for (auto& [key, type] : types_[&tree])
       if (key == name) annotation = type;
   tern::Value plain = pointing(at, [&] { return to_value(v, "self." + name); });
+  if (holds_parameters(tree) && name != "training") plain = parameter(plain, std::nullopt, at);
   ModuleTree::Member m{name, plain};
   if (plain.is_tensor() && plain.tensor().defined() && plain.tensor()->is_parameter)
     m.role = script::Role::parameter;
@@ -275,11 +282,35 @@ void PythonEvaluator::set_attribute(ModuleTree& tree, const std::string& name, c
   if (annotation)
     m.type = script::Compiler::resolve_type(*unit_, *file_.file.source, "__torch__", *annotation);
   if (!m.type && plain.is_none()) m.type = ir::Type::none();
-  tree.members.push_back(std::move(m));
+  if (old != tree.members.end())
+    *old = std::move(m);
+  else
+    tree.members.push_back(std::move(m));
   // Lists and dicts may grow until __init__ is done.
   auto& live = live_[&tree];
   std::erase_if(live, [&](auto& l) { return l.first == name; });
   if (v.kind == PV::list || v.kind == PV::dict) live.emplace_back(name, v);
+}
+
+tern::Value PythonEvaluator::parameter(const tern::Value& v, std::optional<bool> grad, uint32_t at) {
+  if (!v.is_tensor()) error(at, "a parameter is made from a tensor");
+  if (!grad && v.tensor()->is_parameter) return v;
+  Tensor t = v.tensor().detach();
+  t.body()->is_parameter = true;
+  if (grad.value_or(true)) pointing(at, [&] { t.requires_grad_(true); });
+  return tern::Value(t);
+}
+
+bool PythonEvaluator::holds_parameters(const ModuleTree& tree) {
+  return tree.type_name.starts_with("torch.nn.modules.container.Parameter");
+}
+
+std::vector<std::pair<std::string, PythonValue>> PythonEvaluator::held_by(const ModuleTree& tree) {
+  std::vector<std::pair<std::string, PV>> all;
+  for (auto& [name, child] : tree.children) all.emplace_back(name, PV::of(child));
+  if (holds_parameters(tree))
+    for (const ModuleTree::Member& m : tree.members) all.emplace_back(m.name, PV(m.value));
+  return all;
 }
 
 PythonValue PythonEvaluator::attribute(const PV& owner, const std::string& name, uint32_t at) {
@@ -435,12 +466,13 @@ PythonValue PythonEvaluator::name(const Expr& e, Names& names) {
   if (n == "F") return PV::named("torch.nn.functional");
   if (n == "init") return PV::named("torch.nn.init");
   if (file_.find_class(n) || file_.find_def(n)) return PV::named(n);
-  if (find_layer(n) || !library_module(n).empty() || is_container(n)) return PV::named("torch.nn." + n);
+  if (find_layer(n) || find_library_class(n) || is_container(n)) return PV::named("torch.nn." + n);
   return PV::named(n);
 }
 
 bool PythonEvaluator::is_container(std::string_view n) {
-  return n == "Sequential" || n == "ModuleList" || n == "ModuleDict" || n == "Parameter";
+  return n == "Sequential" || n == "ModuleList" || n == "ModuleDict" || n == "Parameter" ||
+         n == "ParameterList" || n == "ParameterDict";
 }
 
 PythonValue PythonEvaluator::subscript(const Expr& e, Names& names) {
@@ -471,8 +503,8 @@ PythonValue PythonEvaluator::subscript(const Expr& e, Names& names) {
     error(e.at, fmt::format("KeyError: {}", key.str()));
   }
   if (owner.kind == PV::module && at.kind == PV::plain && at.value.is_string()) {
-    for (auto& [key, child] : owner.tree->children)
-      if (key == at.value.string()) return PV::of(child);
+    for (auto& [key, held] : held_by(*owner.tree))
+      if (key == at.value.string()) return held;
     error(e.at, fmt::format("KeyError: {}", at.value.string()));
   }
   if (owner.kind == PV::list || owner.kind == PV::tuple || owner.kind == PV::module) {
@@ -503,7 +535,8 @@ std::vector<PythonValue> PythonEvaluator::items(const PV& v, uint32_t at) {
     return out;
   }
   if (v.kind == PV::module) {
-    for (auto& [name, child] : v.tree->children) out.push_back(PV::of(child));
+    bool keyed = v.tree->type_name.ends_with("Dict");
+    for (auto& [name, held] : held_by(*v.tree)) out.push_back(keyed ? PV(tern::Value(name)) : held);
     return out;
   }
   if (v.kind == PV::plain && v.value.is_string()) {

@@ -68,6 +68,11 @@ class PythonEvaluator {
 
   void set_attribute(ModuleTree& tree, const std::string& name, const PV& v, const Expr* annotation,
                      uint32_t at, std::optional<script::Role> role = {});
+  // nn.Parameter: one that is there already stays, unless it is said whether it learns.
+  tern::Value parameter(const tern::Value& v, std::optional<bool> grad, uint32_t at);
+  static bool holds_parameters(const ModuleTree& tree);  // a ParameterList, a ParameterDict
+  // What a container holds, by name.
+  static std::vector<std::pair<std::string, PV>> held_by(const ModuleTree& tree);
   PV attribute(const PV& owner, const std::string& name, uint32_t at);
   static tern::Value size_list(const Tensor& t);
   static PV from_value(const tern::Value& v);

@@ -457,12 +457,17 @@ class Builder {
     tern::Value object = declare(tree);
     for (auto& [name, f] : tree->functions) adoption_.function(*f, Symbol(name));
     for (auto& [name, v] : tree->globals) unit_->globals.emplace(name, v);
-    if (!tree->definitions.empty()) {
+    std::set<std::string> defined;
+    for (ModuleTree* t : order_) {
+      if (t->definitions.empty()) continue;
       unit_->known_operators_only = true;
+      std::string where =
+          t == tree.get() ? "__torch__" : "__torch__." + t->type_name.substr(0, t->type_name.rfind('.'));
+      if (!defined.insert(where).second) continue;
       auto source = std::make_shared<script::Source>();
-      source->text = tree->definitions;
-      source->name = tree->source_name;
-      unit_->define(source, "__torch__", true);
+      source->text = t->definitions;
+      source->name = t->source_name;
+      unit_->define(source, where, true);
     }
     // What somebody writes, unlike a file from elsewhere, has operators that are there.
     if (!tree->entries.empty()) unit_->known_operators_only = true;

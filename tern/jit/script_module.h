@@ -120,7 +120,8 @@ struct ModuleTree {
   std::string source = {};                // further methods, in TorchScript's language
   std::string source_name = {};           // in messages; by default the class's
   std::vector<std::string> entries = {};  // the methods of `source` to compile; by default all
-  std::string definitions = {};  // of the root: functions and classes that sources name, compiled when needed
+  std::string definitions = {};  // functions and classes that sources name, compiled when needed; the root's
+                                 // are seen by all, others stand where their class is
   std::vector<std::pair<std::string, tern::Value>> globals =
       {};                   // of the root: numbers and strings they name
   tern::Value object = {};  // a module that is there already; then the rest is not looked at

@@ -119,14 +119,15 @@ ConvTranspose<N>::ConvTranspose(const ConvTransposeOptions<N>& o) : options(o) {
 template <int N>
 Tensor ConvTranspose<N>::forward(const Tensor& x) {
   const auto& o = options;
-  if constexpr (N == 1)
-    return tern::conv_transpose1d(x, weight.now(), bias.now(), o.stride, o.padding, o.output_padding,
-                                  o.groups, o.dilation);
-  else
-    return tern::conv_transpose2d(x, weight.now(), bias.now(), o.stride, o.padding, o.output_padding,
-                                  o.groups, o.dilation);
+  auto with = [&](auto&& run) {
+    return run(weight.now(), bias.now(), o.stride, o.padding, o.output_padding, o.groups, o.dilation);
+  };
+  if constexpr (N == 1) return with([&](auto&&... a) { return tern::conv_transpose1d(x, a...); });
+  if constexpr (N == 2) return with([&](auto&&... a) { return tern::conv_transpose2d(x, a...); });
+  if constexpr (N == 3) return with([&](auto&&... a) { return tern::conv_transpose3d(x, a...); });
 }
 template class ConvTranspose<1>;
 template class ConvTranspose<2>;
+template class ConvTranspose<3>;
 
 }  // namespace tern::nn

@@ -106,8 +106,9 @@ struct ConvTransposeOptions {
 template <int N>
 class ConvTranspose : public Builtin<ConvTranspose<N>> {
  public:
-  static constexpr const char* type_name =
-      N == 1 ? "torch.nn.modules.conv.ConvTranspose1d" : "torch.nn.modules.conv.ConvTranspose2d";
+  static constexpr const char* type_name = N == 1   ? "torch.nn.modules.conv.ConvTranspose1d"
+                                           : N == 2 ? "torch.nn.modules.conv.ConvTranspose2d"
+                                                    : "torch.nn.modules.conv.ConvTranspose3d";
   explicit ConvTranspose(const ConvTransposeOptions<N>& options);
   ConvTranspose(int64_t in, int64_t out, Extent<N> kernel)
       : ConvTranspose(ConvTransposeOptions<N>{.in = in, .out = out, .kernel = kernel}) {}
@@ -118,6 +119,7 @@ class ConvTranspose : public Builtin<ConvTranspose<N>> {
 };
 using ConvTranspose1d = ConvTranspose<1>;
 using ConvTranspose2d = ConvTranspose<2>;
+using ConvTranspose3d = ConvTranspose<3>;
 
 // ---- normalisation ----
 

@@ -103,18 +103,13 @@ Condition Compiler::both_conditions(const Expr& e) {
   ir::Block& otherwise = node.add_block();
   ir::Block& second = is_and ? then : otherwise;
   (is_and ? otherwise : then).add_return(In(!is_and));
-  Frame f;
-  f.parent = frame_;
-  f.block = &second;
-  ir::Node& saved = graph_->insert_point();
-  graph_->insert_at_end(second);
-  frame_ = &f;
-  for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
-  Condition b = condition(*e.items[1]);
-  In last = operand(b.value);
-  frame_ = f.parent;
-  graph_->insert_at(saved);
-  second.add_return(last);
+  Condition b;
+  {
+    Inside there(*this, second);
+    for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
+    b = condition(*e.items[1]);
+    second.add_return(operand(b.value));
+  }
   c.value = typed(node.output(), Type::boolean());
   auto join = [](std::vector<Refinement> x, const std::vector<Refinement>& y) {
     x.insert(x.end(), y.begin(), y.end());
@@ -227,30 +222,18 @@ Condition Compiler::instance(const Expr& e) {
 Val Compiler::ternary(const Expr& e, const Type* hint) {
   Condition c = condition(*e.items[1]);
   if (c.known) {
-    Frame f;
-    f.parent = frame_;
-    f.block = frame_->block;
-    frame_ = &f;
+    Inside here(*this);
     for (const Refinement& r : *c.known ? c.when_true : c.when_false) refine(r);
-    Val v = value(*e.items[*c.known ? 0 : 2], hint);
-    frame_ = f.parent;
-    return v;
+    return value(*e.items[*c.known ? 0 : 2], hint);
   }
   at_ = e.at;
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   Val sides[2];
   ir::Block* blocks[2] = {&node.add_block(), &node.add_block()};
   for (int k = 0; k < 2; ++k) {
-    Frame f;
-    f.parent = frame_;
-    f.block = blocks[k];
-    ir::Node& saved = graph_->insert_point();
-    graph_->insert_at_end(*blocks[k]);
-    frame_ = &f;
+    Inside there(*this, *blocks[k]);
     for (const Refinement& r : k == 0 ? c.when_true : c.when_false) refine(r);
     sides[k] = materialise(value(*e.items[k == 0 ? 0 : 2], hint), hint);
-    frame_ = f.parent;
-    graph_->insert_at(saved);
   }
   const Type* type = unify(sides[0].type, sides[1].type);
   if (!type && hint && subtype(sides[0].type, hint) && subtype(sides[1].type, hint)) type = hint;

@@ -109,13 +109,9 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
     v.kind = Val::list;
     const Type* common = nullptr;
     for (Sugar& item : *items) {
-      Frame f;
-      f.parent = frame_;
-      f.block = frame_->block;
-      frame_ = &f;
+      Inside here(*this);
       assign_sugar(target, std::move(item));
       Val x = materialise(value(*e.items[0]));
-      frame_ = f.parent;
       const Type* both = common ? unify(common, plain(x.type)) : plain(x.type);
       if (!both) error(e.at, "the elements of a list comprehension must have one type");
       common = both;
@@ -137,22 +133,14 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
   ir::Node& node = make("prim::Loop", {operand(trip), In(true)}, {});
   ir::Block& block = node.add_block();
   ir::Value& counter = block.add_param(Type::integer());
-  Frame f;
-  f.parent = frame_;
-  f.block = &block;
-  ir::Node& saved = graph_->insert_point();
-  graph_->insert_at_end(block);
-  frame_ = &f;
+  Inside there(*this, block);
   assign_sugar(target, element(over, typed(counter, Type::integer()), over_expr.at));
   // Conditions nest the addition.
-  size_t nested = 0;
-  std::vector<ir::Node*> points;
-  for (size_t i = first + 2; i < e.items.size(); ++i, ++nested) {
+  for (size_t i = first + 2; i < e.items.size(); ++i) {
     Condition c = condition(*e.items[i]);
     ir::Node& choice = make("prim::If", {operand(c.value)}, {});
     ir::Block& inner = choice.add_block();
     choice.add_block();
-    points.push_back(&graph_->insert_point());
     graph_->insert_at_end(inner);
     for (const Refinement& r : c.when_true) refine(r);
   }
@@ -167,8 +155,6 @@ Val Compiler::comprehension(const Expr& e, const Type* hint) {
     if (!element_type) made.output().set_type(Type::list(plain(x.type)));
     make("aten::append", {In(made.output()), x.in}, {made.output().type()});
   }
-  frame_ = f.parent;
-  graph_->insert_at(saved);
   block.add_return(In(true));
   return typed(made.output(), made.output().type());
 }

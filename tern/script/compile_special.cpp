@@ -60,16 +60,9 @@ Val Compiler::fork_closure(const Stmt& closure) {
   statements.pop_back();
   ir::Node& node = make("prim::fork", {}, {});
   ir::Block& block = node.add_block();
-  ir::Node& saved = graph_->insert_point();
-  graph_->insert_at_end(block);
-  Frame inside;
-  inside.parent = frame_;
-  inside.block = &block;
-  frame_ = &inside;
+  Inside there(*this, block);
   list(statements);
   Val result = materialise(value(*last.value));
-  frame_ = inside.parent;
-  graph_->insert_at(saved);
   block.add_return(result.in);
   const Type* type = Type::future(plain(result.type));
   return typed(node.add_output(type), type);
@@ -299,7 +292,9 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
       }
       Sugar module;
       module.self = v;
-      auto items = static_items(module, e.at);
+      // TorchScript counts modules, not parameters.
+      bool parameters = c && c->short_name() == "ParameterList";
+      auto items = parameters ? std::nullopt : static_items(module, e.at);
       if (!items) error(e.at, fmt::format("{} has no length", v.type->name().view()));
       s.self = constant(static_cast<int64_t>(items->size()));
       return s;

@@ -555,16 +555,10 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
       ir::Node& choice = make("prim::If", {stop.in}, {Type::boolean()});
       choice.add_block().add_return(In(false));
       ir::Block& going = choice.add_block();
-      ir::Node& here = graph_->insert_point();
-      graph_->insert_at_end(going);
-      Frame f;
-      f.parent = frame_;
-      f.block = &going;
-      frame_ = &f;
-      In c = operand(condition(*s.value).value);
-      frame_ = f.parent;
-      graph_->insert_at(here);
-      going.add_return(c);
+      {
+        Inside there(*this, going);
+        going.add_return(operand(condition(*s.value).value));
+      }
       next = In(choice.output());
     }
   } else {
@@ -667,15 +661,10 @@ void Compiler::assert_statement(const Stmt& s) {
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   node.add_block();
   ir::Block& fails = node.add_block();
-  ir::Node& saved = graph_->insert_point();
-  graph_->insert_at_end(fails);
-  Frame f;
-  f.parent = frame_;
-  f.block = &fails;
-  frame_ = &f;
-  raise();
-  frame_ = f.parent;
-  graph_->insert_at(saved);
+  {
+    Inside there(*this, fails);
+    raise();
+  }
   for (const Refinement& r : c.when_true) refine(r);
 }
 

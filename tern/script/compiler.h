@@ -94,6 +94,27 @@ class Compiler {
     std::set<std::string> assigned_set;
     bool diverged = false;
   };
+  // While it lives, names are its own and nodes go to the end of `block`; or stay where they go now.
+  struct Inside {
+    Compiler& compiler;
+    ir::Node& saved;
+    Frame frame;
+    explicit Inside(Compiler& c) : compiler(c), saved(c.graph_->insert_point()) {
+      frame.parent = c.frame_;
+      frame.block = c.frame_->block;
+      c.frame_ = &frame;
+    }
+    Inside(Compiler& c, ir::Block& block) : Inside(c) {
+      frame.block = &block;
+      c.graph_->insert_at_end(block);
+    }
+    ~Inside() {
+      compiler.frame_ = frame.parent;
+      compiler.graph_->insert_at(saved);
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+  };
   struct Loop {
     bool has_return = false;
     size_t withs = 0;  // that were open around it

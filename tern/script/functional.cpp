@@ -476,36 +476,27 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: BroadcastingList3[
     step = kernel_size if stride is None else stride
     return torch.ops.aten.max_unpool3d(input, indices, _unpool_size(input, kernel_size, step, padding, output_size), step, padding)
 
-def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int], output_size: Optional[BroadcastingList2[int]] = None, output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+def _fractional_size(input: Tensor, output_size: Optional[List[int]], output_ratio: Optional[List[float]], dims: int) -> List[int]:
     if output_size is not None:
-        size = output_size
-    elif output_ratio is not None:
-        size = [int(float(input.size(-2)) * output_ratio[0]), int(float(input.size(-1)) * output_ratio[1])]
-    else:
-        raise ValueError("fractional_max_pool2d requires specifying either an output_size or an output_ratio")
-    if _random_samples is not None:
-        samples = _random_samples
-    else:
-        batch = 1 if input.dim() == 3 else input.size(0)
-        samples = torch.rand([batch, input.size(-3), 2], dtype=input.dtype, device=input.device)
-    return torch.ops.aten.fractional_max_pool2d(input, kernel_size, size, samples)
+        return output_size
+    if output_ratio is None:
+        raise ValueError("fractional_max_pool{}d requires specifying either an output_size or an output_ratio".format(dims))
+    return [int(float(input.size(i - dims)) * output_ratio[i]) for i in range(dims)]
+
+def _fractional_samples(input: Tensor, samples: Optional[Tensor], dims: int) -> Tensor:
+    if samples is not None:
+        return samples
+    batch = 1 if input.dim() == dims + 1 else input.size(0)
+    return torch.rand([batch, input.size(-dims - 1), dims], dtype=input.dtype, device=input.device)
+
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: BroadcastingList2[int], output_size: Optional[BroadcastingList2[int]] = None, output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.fractional_max_pool2d(input, kernel_size, _fractional_size(input, output_size, output_ratio, 2), _fractional_samples(input, _random_samples, 2))
 
 def fractional_max_pool2d(input: Tensor, kernel_size: BroadcastingList2[int], output_size: Optional[BroadcastingList2[int]] = None, output_ratio: Optional[BroadcastingList2[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tensor:
     return fractional_max_pool2d_with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)[0]
 
 def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: BroadcastingList3[int], output_size: Optional[BroadcastingList3[int]] = None, output_ratio: Optional[BroadcastingList3[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
-    if output_size is not None:
-        size = output_size
-    elif output_ratio is not None:
-        size = [int(float(input.size(i - 3)) * output_ratio[i]) for i in range(3)]
-    else:
-        raise ValueError("fractional_max_pool3d requires specifying either an output_size or an output_ratio")
-    if _random_samples is not None:
-        samples = _random_samples
-    else:
-        batch = 1 if input.dim() == 4 else input.size(0)
-        samples = torch.rand([batch, input.size(-4), 3], dtype=input.dtype, device=input.device)
-    return torch.ops.aten.fractional_max_pool3d(input, kernel_size, size, samples)
+    return torch.ops.aten.fractional_max_pool3d(input, kernel_size, _fractional_size(input, output_size, output_ratio, 3), _fractional_samples(input, _random_samples, 3))
 
 def fractional_max_pool3d(input: Tensor, kernel_size: BroadcastingList3[int], output_size: Optional[BroadcastingList3[int]] = None, output_ratio: Optional[BroadcastingList3[float]] = None, return_indices: bool = False, _random_samples: Optional[Tensor] = None) -> Tensor:
     return fractional_max_pool3d_with_indices(input, kernel_size, output_size, output_ratio, return_indices, _random_samples)[0]

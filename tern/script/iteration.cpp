@@ -181,9 +181,13 @@ std::optional<std::vector<Sugar>> Compiler::static_items(const Sugar& over, uint
   if (v.type->is(TypeKind::class_)) {
     ClassType* c = unit_.find_class(v.type->name());
     if (!c || !c->is_module()) return std::nullopt;
+    // A dict of parameters has no order here; of a list's, the parameters are the elements.
+    if (c->short_name() == "ParameterDict") return std::nullopt;
+    bool parameters = c->short_name() == "ParameterList";
     std::vector<std::string> names;
     for (const Attribute& a : c->attributes)
-      if (a.role == Role::attribute && a.type->is(TypeKind::class_)) names.push_back(a.name.str());
+      if (parameters ? a.role == Role::parameter : a.role == Role::attribute && a.type->is(TypeKind::class_))
+        names.push_back(a.name.str());
     for (const std::string& n : names) out.push_back(value_attribute(v, n, at));
     return out;
   }

@@ -21,7 +21,8 @@ namespace {
 
 using V = tern::Value;
 
-constexpr const char* sources[] = {"layers", "loops", "recurrent", "resnet", "transformers", "many_layers"};
+constexpr const char* sources[] = {"layers",       "loops",       "recurrent", "resnet",
+                                   "transformers", "many_layers", "parameters"};
 
 std::string read(const std::string& name) {
   std::ifstream file(testing::source_dir() + "/tests/jit/sources/" + name + ".py");
@@ -48,7 +49,7 @@ TEST(ModuleFromSource, is_what_pytorch_makes) {
 import sys, os, re, torch, warnings
 warnings.simplefilter("ignore")
 made, folder = sys.argv[1], sys.argv[2]
-for name in ("layers", "loops", "recurrent", "resnet", "transformers", "many_layers"):
+for name in ("layers", "loops", "recurrent", "resnet", "transformers", "many_layers", "parameters"):
     path = f"{folder}/{name}.py"
     text = open(path).read()
     scope = {"__name__": name}
@@ -104,8 +105,8 @@ void expect_in(const std::string& text, std::initializer_list<const char*> parts
 }
 
 TEST(ModuleFromSource, errors_point_at_the_line) {
-  expect_in(message("    self.a = nn.AdaptiveLogSoftmaxWithLoss(4)\n"),
-            {"nn.AdaptiveLogSoftmaxWithLoss", "Linear", "TransformerEncoder", "4", "^"});
+  expect_in(message("    self.a = nn.AdaptiveLogSoftmax(4)\n"),
+            {"nn.AdaptiveLogSoftmax", "Linear", "TransformerEncoder", "4", "^"});
   expect_in(message("    self.a = nn.Linear(4)\n"), {"missing the argument 'out_features'", "^"});
   expect_in(message("    self.a = nn.Linear(4, 3, depth=2)\n"), {"no argument 'depth'", "^"});
   expect_in(message("    self.a = nn.Linear('x', 3)\n"), {"in_features must be an int", "^"});
@@ -129,6 +130,58 @@ TEST(ModuleFromSource, errors_point_at_the_line) {
   } catch (const Error& e) {
     expect_in(e.message(), {"a.py:4"});
   }
+}
+
+// PyTorch refuses to script a module before a forward pass has settled its sizes.
+TEST(ModuleFromSource, lazy_layers_are_refused_as_in_pytorch) {
+  expect_in(
+      message("    self.a = nn.LazyLinear(4)\n"),
+      {"'torch.nn.modules.linear.LazyLinear' has uninitialized parameters weight. Did you forget to run a "
+       "forward pass?",
+       "use nn.Linear", "^"});
+  expect_in(message("    self.a = nn.LazyConvTranspose2d(4, 3)\n"),
+            {"torch.nn.modules.conv.LazyConvTranspose2d"});
+  expect_in(message("    self.a = nn.LazyBatchNorm1d()\n"), {"torch.nn.modules.batchnorm.LazyBatchNorm1d"});
+  expect_in(message("    self.a = nn.LazyInstanceNorm3d()\n"),
+            {"torch.nn.modules.instancenorm.LazyInstanceNorm3d"});
+}
+
+std::string body_message(const std::string& init, const std::string& forward) {
+  try {
+    module_from_source("class Net(nn.Module):\n  def __init__(self):\n    super().__init__()\n    " + init +
+                       "\n  def forward(self, x):\n    " + forward + "\n    return x\n");
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "no error";
+}
+
+// What torch.jit.script takes, it takes; what it does not, neither does this.
+TEST(ModuleFromSource, lists_and_dicts_of_parameters_have_torchscripts_limits) {
+  std::string list = "self.p = nn.ParameterList([torch.ones(2), torch.zeros(2)])";
+  std::string dict = "self.p = nn.ParameterDict({'a': torch.ones(2)})";
+  EXPECT_EQ(body_message(list, "x = x + self.p[0] + self.p[-1]"), "no error");
+  EXPECT_EQ(body_message(dict, "x = x + self.p['a'] + self.p.a"), "no error");
+  expect_in(body_message(list, "x = x + len(self.p)"), {"len", "^"});
+  expect_in(body_message(list, "x = x + self.p[int(x.sum())]"), {"constant", "^"});
+  expect_in(body_message(list, "x = torch.stack(self.p)"), {"^"});
+  expect_in(body_message(list, "x = self.p[0:1][0]"), {"^"});
+  expect_in(body_message(list, "x = x + self.p[2]"), {"^"});
+  expect_in(body_message(dict, "x = x + self.p['b']"), {"^"});
+  for (const char* loop : {"for v in self.p.values(): x = x + v", "for k, v in self.p.items(): x = x + v",
+                           "for k in self.p.keys(): print(k)", "for k in self.p: print(k)"})
+    expect_in(body_message(dict, loop), {"^"});
+  expect_in(body_message("self.p = nn.ParameterList([3])", "pass"), {"made from a tensor", "^"});
+  expect_in(body_message("self.p = nn.ParameterDict([1])", "pass"), {"^"});
+  expect_in(body_message("self.p = nn.ParameterDict({1: torch.ones(2)})", "pass"), {"by name", "^"});
+  expect_in(body_message("self.p = nn.FractionalMaxPool2d(2)", "pass"), {"either an output size", "^"});
+  expect_in(body_message("self.p = nn.FractionalMaxPool2d(2, output_size=3, output_ratio=0.5)", "pass"),
+            {"only one of", "^"});
+  expect_in(body_message("self.p = nn.FractionalMaxPool3d(2, output_ratio=1.5)", "pass"),
+            {"between 0 and 1"});
+  expect_in(body_message("self.p = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [10, 4])", "pass"),
+            {"increasing order"});
+  expect_in(body_message("self.p = nn.ConvTranspose3d(2, 2, 3, padding_mode='reflect')", "pass"), {"zeros"});
 }
 
 }  // namespace

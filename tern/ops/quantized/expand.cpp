@@ -50,7 +50,9 @@ Tensor linear_of(const Value& packed, const Tensor& x, bool relu) {
   Tensor y = linear(x, w.half ? w.weight : weight_of(w.weight), w.bias);
   return relu ? tern::relu(y) : y;
 }
-Tensor linear_dynamic_of(const Value& packed, const Tensor& x, bool reduce_range, bool relu) {
+// As many steps as bytes have (half of them with `reduce_range`), over what x holds.
+Tensor in_own_steps(const Tensor& given, bool reduce_range) {
+  Tensor x = given.contiguous();  // PyTorch's operators keep strides, and views of the result depend on them
   const int64_t high = reduce_range ? 127 : 255;
   const Op& choose = get_op("quantized_decomposed::choose_qparams.tensor");
   std::vector<Value> args{x, 0, high, 6.1e-5, Value(DType::uint8)};
@@ -59,9 +61,11 @@ Tensor linear_dynamic_of(const Value& packed, const Tensor& x, bool reduce_range
   call(choose, bound.args(), chosen);
   Tensor q = call_named("quantized_decomposed::quantize_per_tensor.tensor",
                         {x, chosen[0], chosen[1], 0, high, Value(DType::uint8)});
-  Tensor real = call_named("quantized_decomposed::dequantize_per_tensor.tensor",
-                           {q, chosen[0], chosen[1], 0, high, Value(DType::uint8)});
-  return linear_of(packed, real, relu);
+  return call_named("quantized_decomposed::dequantize_per_tensor.tensor",
+                    {q, chosen[0], chosen[1], 0, high, Value(DType::uint8)});
+}
+Tensor linear_dynamic_of(const Value& packed, const Tensor& x, bool reduce_range, bool relu) {
+  return linear_of(packed, in_own_steps(x, reduce_range), relu);
 }
 
 Tensor conv_of(const Value& packed, const Tensor& given, bool relu, bool one_dim = false) {
@@ -74,6 +78,17 @@ Tensor conv_of(const Value& packed, const Tensor& given, bool relu, bool one_dim
 }
 
 }  // namespace
+
+namespace quantized {
+
+Product expanded_product(const Value& packed, bool reduce_range) {
+  const PackedLinear& w = PackedLinear::of(packed, "quantized rnn");
+  Tensor weight = w.half ? w.weight : weight_of(w.weight), bias = w.bias;
+  bool half = w.half;
+  return [=](const Tensor& x) { return linear(half ? x : in_own_steps(x, reduce_range), weight, bias); };
+}
+
+}  // namespace quantized
 
 Tensor body_quantize_per_tensor(const args::quantize_per_tensor& a) {
   if (a.dtype != DType::quint8)

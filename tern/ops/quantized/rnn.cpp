@@ -14,13 +14,11 @@ const CellParameters& CellParameters::of(const Value& v, const char* op) {
   if (!p) failf(ErrorKind::type, "{}: expected the packed weights of a cell, got {}", op, v.kind_name());
   return *p;
 }
-Tensor CellParameters::linear_input(const Tensor& x) const {
-  const PackedLinear& w = PackedLinear::of(input, "quantized_lstm");
-  return half ? w.run_half(x, false) : w.run_dynamic(x, reduce_range, false);
-}
-Tensor CellParameters::linear_hidden(const Tensor& h) const {
-  const PackedLinear& w = PackedLinear::of(hidden, "quantized_lstm");
-  return half ? w.run_half(h, false) : w.run_dynamic(h, reduce_range, false);
+Product packed_product(const Value& packed, bool reduce_range) {
+  const PackedLinear& w = PackedLinear::of(packed, "quantized rnn");
+  return [&w, reduce_range](const Tensor& x) {
+    return w.half ? w.run_half(x, false) : w.run_dynamic(x, reduce_range, false);
+  };
 }
 
 }  // namespace quantized
@@ -44,6 +42,11 @@ State gru_step(const Tensor& from_input, const Tensor& from_hidden, const State&
   return {(s[0] - fresh) * update + fresh};
 }
 using Step = State (*)(const Tensor&, const Tensor&, const State&);
+using MakeProduct = Product (*)(const Value& packed, bool reduce_range);
+
+struct Cell {
+  Product input, hidden;
+};
 
 struct Layers {
   const char* op;
@@ -51,11 +54,11 @@ struct Layers {
   int64_t parts;  // 2: h and c
   int64_t layers;
   bool bidirectional;
-  std::vector<const CellParameters*> cells;
+  std::vector<Cell> cells;
 };
 
 // Rows of `state` for the sequences that are still going on.
-State first_rows(const State& s, int64_t n) {
+State first_rows(const State& s, SymInt n) {
   State out;
   for (const Tensor& t : s) out.push_back(t.narrow(0, 0, n));
   return out;
@@ -63,21 +66,21 @@ State first_rows(const State& s, int64_t n) {
 
 // One direction over packed steps: step t has sizes[t] rows, which never grow. With equal sizes it is a
 // plain sequence.
-Tensor run_direction(const Layers& l, const CellParameters& cell, const Tensor& data,
-                     const std::vector<int64_t>& sizes, bool backwards, State& state) {
+Tensor run_direction(const Layers& l, const Cell& cell, const Tensor& data, const std::vector<SymInt>& sizes,
+                     bool backwards, State& state) {
   // All inputs at once: their scale is that of the whole sequence.
-  Tensor from_input = cell.linear_input(data);
+  Tensor from_input = cell.input(data);
   const auto steps = static_cast<int64_t>(sizes.size());
-  std::vector<int64_t> offsets(sizes.size() + 1, 0);
+  std::vector<SymInt> offsets(sizes.size() + 1, 0);
   for (size_t t = 0; t < sizes.size(); ++t) offsets[t + 1] = offsets[t] + sizes[t];
   std::vector<Tensor> outputs(sizes.size());
   State ended = state;  // the whole batch; rows are written back as they change
   for (int64_t k = 0; k < steps; ++k) {
     const auto t = static_cast<size_t>(backwards ? steps - 1 - k : k);
     State now = first_rows(ended, sizes[t]);
-    now = l.step(from_input.narrow(0, offsets[t], sizes[t]), cell.linear_hidden(now[0]), now);
+    now = l.step(from_input.narrow(0, offsets[t], sizes[t]), cell.hidden(now[0]), now);
     outputs[t] = now[0];
-    const int64_t rows = ended[0].size(0).guard_int();
+    const SymInt rows = ended[0].size(0);
     for (size_t i = 0; i < now.size(); ++i)
       ended[i] = sizes[t] == rows
                      ? now[i]
@@ -88,7 +91,7 @@ Tensor run_direction(const Layers& l, const CellParameters& cell, const Tensor& 
 }
 
 // Results: the outputs of the last layer, and the states of all layers, stacked.
-std::vector<Tensor> run_layers(const Layers& l, Tensor data, const std::vector<int64_t>& sizes,
+std::vector<Tensor> run_layers(const Layers& l, Tensor data, const std::vector<SymInt>& sizes,
                                Span<const Tensor> hx) {
   const int64_t directions = l.bidirectional ? 2 : 1;
   for (const Tensor& h : hx)
@@ -102,7 +105,7 @@ std::vector<Tensor> run_layers(const Layers& l, Tensor data, const std::vector<i
       const int64_t at = layer * directions + d;
       State state;
       for (const Tensor& h : hx) state.push_back(h.select(0, at));
-      outputs.push_back(run_direction(l, *l.cells[static_cast<size_t>(at)], data, sizes, d == 1, state));
+      outputs.push_back(run_direction(l, l.cells[static_cast<size_t>(at)], data, sizes, d == 1, state));
       for (int64_t i = 0; i < l.parts; ++i)
         ends[static_cast<size_t>(i)].push_back(state[static_cast<size_t>(i)]);
     }
@@ -113,12 +116,15 @@ std::vector<Tensor> run_layers(const Layers& l, Tensor data, const std::vector<i
   return results;
 }
 
-Layers layers_of(const char* op, Step step, int64_t parts, const Value& params, int64_t num_layers,
-                 bool bidirectional, bool train, double dropout) {
+Layers layers_of(const char* op, MakeProduct product, Step step, int64_t parts, const Value& params,
+                 int64_t num_layers, bool bidirectional, bool train, double dropout) {
   Layers l{op, step, parts, num_layers, bidirectional, {}};
   if (!params.is_list() && !params.is_tuple())
     failf(ErrorKind::type, "{}: expected a list of cell parameters, got {}", op, params.kind_name());
-  for (const Value& v : params.items()) l.cells.push_back(&CellParameters::of(v, op));
+  for (const Value& v : params.items()) {
+    const CellParameters& c = CellParameters::of(v, op);
+    l.cells.push_back({product(c.input, c.reduce_range), product(c.hidden, c.reduce_range)});
+  }
   if (static_cast<int64_t>(l.cells.size()) != num_layers * (bidirectional ? 2 : 1))
     failf("{}: {} cell parameters for {} layers{}", op, l.cells.size(), num_layers,
           bidirectional ? " in two directions" : "");
@@ -130,10 +136,11 @@ Layers layers_of(const char* op, Step step, int64_t parts, const Value& params, 
 std::vector<Tensor> run_input(const Layers& l, const Tensor& input, Span<const Tensor> hx, bool batch_first) {
   if (input.dim() != 3) failf("{}: expected an input of 3 dimensions, got {}", l.op, input.dim());
   Tensor x = batch_first ? transpose(input, 0, 1) : input;
-  const int64_t steps = x.size(0).guard_int(), batch = x.size(1).guard_int();
-  std::vector<int64_t> sizes(static_cast<size_t>(steps), batch);
-  std::vector<Tensor> r = run_layers(l, reshape(x, {SymInt(steps * batch), x.size(2)}), sizes, hx);
-  r[0] = reshape(r[0], {SymInt(steps), SymInt(batch), r[0].size(1)});
+  const int64_t steps = x.size(0).guard_int();
+  const SymInt batch = x.size(1);
+  std::vector<SymInt> sizes(static_cast<size_t>(steps), batch);
+  std::vector<Tensor> r = run_layers(l, reshape(x, {batch * steps, x.size(2)}), sizes, hx);
+  r[0] = reshape(r[0], {SymInt(steps), batch, r[0].size(1)});
   if (batch_first) r[0] = transpose(r[0], 0, 1);
   return r;
 }
@@ -149,7 +156,7 @@ std::vector<Tensor> run_data(const Layers& l, const Tensor& data, const Tensor& 
   }
   if (data.dim() != 2 || !(data.size(0) == sum))
     failf("{}: the batch sizes sum to {} but the data is {}", l.op, sum, str(data.sizes()));
-  return run_layers(l, data, sizes, hx);
+  return run_layers(l, data, std::vector<SymInt>(sizes.begin(), sizes.end()), hx);
 }
 void check_hidden(const char* op, Span<const Tensor> hx) {
   if (hx.size() != 2) failf("{} expects two hidden states", op);
@@ -157,30 +164,50 @@ void check_hidden(const char* op, Span<const Tensor> hx) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> kernel_quantized_lstm_input(const args::quantized_lstm_input& a) {
+namespace {
+
+template <class A>
+Layers lstm_layers(MakeProduct product, const A& a) {
   check_hidden("lstm", a.hx);
-  Layers l =
-      layers_of("quantized_lstm", lstm_step, 2, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
-  std::vector<Tensor> r = run_input(l, a.input, a.hx, a.batch_first);
+  return layers_of("quantized_lstm", product, lstm_step, 2, a.params, a.num_layers, a.bidirectional, a.train,
+                   a.dropout);
+}
+template <class A>
+Layers gru_layers(MakeProduct product, const A& a) {
+  return layers_of("quantized_gru", product, gru_step, 1, a.params, a.num_layers, a.bidirectional, a.train,
+                   a.dropout);
+}
+std::tuple<Tensor, Tensor, Tensor> lstm_input(MakeProduct product, const args::quantized_lstm_input& a) {
+  std::vector<Tensor> r = run_input(lstm_layers(product, a), a.input, a.hx, a.batch_first);
   return {r[0], r[1], r[2]};
 }
+std::tuple<Tensor, Tensor> gru_input(MakeProduct product, const args::quantized_gru_input& a) {
+  std::vector<Tensor> r =
+      run_input(gru_layers(product, a), a.input, Span<const Tensor>(&a.hx, 1), a.batch_first);
+  return {r[0], r[1]};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor> kernel_quantized_lstm_input(const args::quantized_lstm_input& a) {
+  return lstm_input(packed_product, a);
+}
+std::tuple<Tensor, Tensor, Tensor> body_quantized_lstm_input(const args::quantized_lstm_input& a) {
+  return lstm_input(expanded_product, a);
+}
 std::tuple<Tensor, Tensor, Tensor> kernel_quantized_lstm_data(const args::quantized_lstm_data& a) {
-  check_hidden("lstm", a.hx);
-  Layers l =
-      layers_of("quantized_lstm", lstm_step, 2, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
-  std::vector<Tensor> r = run_data(l, a.data, a.batch_sizes, a.hx);
+  std::vector<Tensor> r = run_data(lstm_layers(packed_product, a), a.data, a.batch_sizes, a.hx);
   return {r[0], r[1], r[2]};
 }
 std::tuple<Tensor, Tensor> kernel_quantized_gru_input(const args::quantized_gru_input& a) {
-  Layers l =
-      layers_of("quantized_gru", gru_step, 1, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
-  std::vector<Tensor> r = run_input(l, a.input, Span<const Tensor>(&a.hx, 1), a.batch_first);
-  return {r[0], r[1]};
+  return gru_input(packed_product, a);
+}
+std::tuple<Tensor, Tensor> body_quantized_gru_input(const args::quantized_gru_input& a) {
+  return gru_input(expanded_product, a);
 }
 std::tuple<Tensor, Tensor> kernel_quantized_gru_data(const args::quantized_gru_data& a) {
-  Layers l =
-      layers_of("quantized_gru", gru_step, 1, a.params, a.num_layers, a.bidirectional, a.train, a.dropout);
-  std::vector<Tensor> r = run_data(l, a.data, a.batch_sizes, Span<const Tensor>(&a.hx, 1));
+  std::vector<Tensor> r =
+      run_data(gru_layers(packed_product, a), a.data, a.batch_sizes, Span<const Tensor>(&a.hx, 1));
   return {r[0], r[1]};
 }
 
@@ -199,8 +226,28 @@ Value dynamic_cell(const Value& w_ih, const Value& w_hh, const Tensor& b_ih, con
   c->reduce_range = reduce_range;
   return v;
 }
-Tensor product(const Value& w, const Tensor& x, bool reduce_range) {
-  return PackedLinear::of(w, "quantized rnn cell").run_dynamic(x, reduce_range, false);
+// What cells compute from their input and their state.
+template <class A>
+Tensor product_of_input(MakeProduct product, const A& a) {
+  return product(a.w_ih, true)(a.input);
+}
+template <class A>
+Tensor product_of_state(MakeProduct product, const A& a, const Tensor& h) {
+  return product(a.w_hh, true)(h);
+}
+std::tuple<Tensor, Tensor> lstm_cell(MakeProduct product,
+                                     const args::quantized_quantized_lstm_cell_dynamic& a) {
+  check_hidden("lstm_cell", a.hx);
+  State s =
+      lstm_step(product_of_input(product, a), product_of_state(product, a, a.hx[0]), {a.hx[0], a.hx[1]});
+  return {s[0], s[1]};
+}
+Tensor gru_cell(MakeProduct product, const args::quantized_quantized_gru_cell_dynamic& a) {
+  return gru_step(product_of_input(product, a), product_of_state(product, a, a.hx), {a.hx})[0];
+}
+template <class A>
+Tensor rnn_sum(MakeProduct product, const A& a) {
+  return product_of_input(product, a) + product_of_state(product, a, a.hx);
 }
 }  // namespace
 
@@ -214,20 +261,33 @@ Value kernel_quantized_make_quantized_cell_params_fp16(
 }
 std::tuple<Tensor, Tensor> kernel_quantized_quantized_lstm_cell_dynamic(
     const args::quantized_quantized_lstm_cell_dynamic& a) {
-  check_hidden("lstm_cell", a.hx);
-  State s = lstm_step(product(a.w_ih, a.input, true), product(a.w_hh, a.hx[0], true), {a.hx[0], a.hx[1]});
-  return {s[0], s[1]};
+  return lstm_cell(packed_product, a);
 }
 Tensor kernel_quantized_quantized_gru_cell_dynamic(const args::quantized_quantized_gru_cell_dynamic& a) {
-  return gru_step(product(a.w_ih, a.input, true), product(a.w_hh, a.hx, true), {a.hx})[0];
+  return gru_cell(packed_product, a);
 }
 Tensor kernel_quantized_quantized_rnn_relu_cell_dynamic(
     const args::quantized_quantized_rnn_relu_cell_dynamic& a) {
-  return relu(product(a.w_ih, a.input, true) + product(a.w_hh, a.hx, true));
+  return relu(rnn_sum(packed_product, a));
 }
 Tensor kernel_quantized_quantized_rnn_tanh_cell_dynamic(
     const args::quantized_quantized_rnn_tanh_cell_dynamic& a) {
-  return tanh(product(a.w_ih, a.input, true) + product(a.w_hh, a.hx, true));
+  return tanh(rnn_sum(packed_product, a));
+}
+std::tuple<Tensor, Tensor> body_quantized_quantized_lstm_cell_dynamic(
+    const args::quantized_quantized_lstm_cell_dynamic& a) {
+  return lstm_cell(expanded_product, a);
+}
+Tensor body_quantized_quantized_gru_cell_dynamic(const args::quantized_quantized_gru_cell_dynamic& a) {
+  return gru_cell(expanded_product, a);
+}
+Tensor body_quantized_quantized_rnn_relu_cell_dynamic(
+    const args::quantized_quantized_rnn_relu_cell_dynamic& a) {
+  return relu(rnn_sum(expanded_product, a));
+}
+Tensor body_quantized_quantized_rnn_tanh_cell_dynamic(
+    const args::quantized_quantized_rnn_tanh_cell_dynamic& a) {
+  return tanh(rnn_sum(expanded_product, a));
 }
 
 }  // namespace tern

@@ -1,6 +1,7 @@
 // Packed weights: the objects of torch.classes.quantized and torch.classes.rnn that quantized layers hold. A
 // file keeps their weight and bias; what the products read is made when they are.
 #pragma once
+#include "tern/base/function.h"
 #include "tern/kernels/quantized.h"
 #include "tern/tensor/quantizer.h"
 #include "tern/tensor/value.h"
@@ -93,8 +94,11 @@ struct CellParameters final : NativeObject {
   std::string_view class_name() const override { return cell_class; }
   Value state() const override;
   static const CellParameters& of(const Value& v, const char* op);
-  Tensor linear_input(const Tensor& x) const;
-  Tensor linear_hidden(const Tensor& h) const;
 };
+
+// A product with a packed weight and an input that is quantized as it comes, or half precision.
+using Product = Function<Tensor(const Tensor& x)>;
+Product packed_product(const Value& weight, bool reduce_range);
+Product expanded_product(const Value& weight, bool reduce_range);  // without quantized tensors
 
 }  // namespace tern::quantized
