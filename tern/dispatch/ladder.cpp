@@ -31,6 +31,8 @@ inline uint8_t rungs_of(const Op& op, const Arg* args) {
 }
 
 void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked);
+bool any_fake(const Op& op, const Arg* args);
+void check_dtype(const Op& op, const Arg* args);
 void climb(const Op& op, const Arg* args, Value* results, uint8_t bits);
 
 }  // namespace
@@ -54,8 +56,11 @@ namespace {
 void climb(const Op& op, const Arg* args, Value* results, uint8_t bits) {
   ThreadState& state = thread_state;
   if (bits & rung_record) return state.modes[0]->call(op, args, results);
-  if (op.is(op_composite) && !((bits & rung_quantized) && has_quantized_rule(op)))
+  if (op.is(op_composite) && !((bits & rung_quantized) && has_quantized_rule(op))) {
+    if (op.check) op.check(args);
+    if (~op.dtypes && !any_fake(op, args)) check_dtype(op, args);
     return op.body(op, args, results);
+  }
   if (bits & rung_autograd) return autograd_call(op, args, results);
   if (bits & rung_functional) {
     if (!state.modes[2]) fail("a tensor of a functional capture was used outside of it");
@@ -142,7 +147,20 @@ bool same_sizes(Span<const SymInt> a, Span<const SymInt> b) {
   return true;
 }
 
+// A kernel that is not pointwise goes by the first tensor.
+void check_dtype(const Op& op, const Arg* args) {
+  for (int i = 0; i < op.arity; ++i) {
+    const Tensor* first = nullptr;
+    if (args[i].kind == ArgKind::tensor) first = args[i].tensor_ptr;
+    if (args[i].kind == ArgKind::tensors && args[i].tensors().size()) first = &args[i].tensors()[0];
+    if (!first || !first->defined()) continue;
+    if (!op.takes(first->dtype())) refuse_dtype(op, first->dtype());
+    return;
+  }
+}
+
 void rule(const Op& op, const Arg* args, Shapes& shapes) {
+  if (op.check) op.check(args);
   if (op.is(op_pointwise)) {
     shapes.push_back(pointwise_shape(op, args));
   } else if (op.shape) {
@@ -191,6 +209,7 @@ void run_widened(const Op& op, const Arg* args, Out out) {
     if (!results[i].is_same(out[i])) copy_elements(results[i], out[i]);
 }
 void run_op_kernel(const Op& op, const Arg* args, Out out) {
+  if (~op.dtypes) check_dtype(op, args);
   if ((op.arity && is_narrow(args[0])) || (out.size() && out[0].dtype() == DType::complex32))
     return run_widened(op, args, out);
   op.kernel(op, args, out);
@@ -207,6 +226,8 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   const Tensor& self = args[0].tensor();
   if (!self.defined()) failf("{}: the tensor is undefined", op.schema().name.str());
+  if (base.is(op_real) && self.is_complex())
+    failf("In-place {} is not supported for complex tensors.", base.schema().name.view().substr(6));
   if (!fake && base.is(op_pointwise)) {
     check_inputs(base, args, self);
     if (pointwise_fast(base, args, &self, results)) {
@@ -237,6 +258,20 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   results[0] = Value(self);
 }
 
+// What out= may be of for a result of this type.
+void check_out_type(const Op& base, DType result, DType out) {
+  if (result == out) return;
+  if (!base.is(op_out_exact) || (base.is(op_real) && is_complex(out))) {
+    if (!can_cast(result, out))
+      failf("result type {} can't be cast to the desired output type {}", script_name(result),
+            script_name(out));
+  } else if (base.is(op_pointwise)) {
+    failf("Found dtype {} but expected {}", script_name(out), script_name(result));
+  } else if (!(base.is(op_out_byte) && result == kBool && out == kByte)) {
+    failf("Expected out tensor to have dtype {}, but got {} instead", cpp_name(result), cpp_name(out));
+  }
+}
+
 // An operator that makes its own results (a body, a size that depends on data): they are copied into out=.
 void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
@@ -245,9 +280,7 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
   for (int i = 0; i < base.results; ++i) {
     const Tensor &from = made[i].tensor(), &out = args[base.arity + i].tensor();
     if (!out.defined()) failf("{}: out= is undefined", op.qualified());
-    if (!can_cast(from.dtype(), out.dtype()))
-      failf("result type {} can't be cast to the desired output type {}", script_name(from.dtype()),
-            script_name(out.dtype()));
+    check_out_type(base, from.dtype(), out.dtype());
     if (!same_sizes(from.sizes(), out.sizes())) resize_output(out, from.sizes());
     check_writable(out);
     if (!fake) copy_elements(from, out);
@@ -256,24 +289,17 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
   }
 }
 
-// Sums and products along dimensions that are not given a type are computed in that of out=. The index of
-// that argument; -1: not such a call.
+// Which argument takes the type of out= (op_out_type); -1: none, or it is given.
 int type_from_out(const Op& base, const Arg* args) {
+  if (!base.is(op_out_type | op_out_type_floating)) return -1;
   const Schema& s = base.schema();
-  const bool scan = s.name.view() == "aten::cumsum" || s.name.view() == "aten::cumprod";
-  const bool without_nan = s.name.view() == "aten::nansum";
-  if (!scan && !without_nan && s.overload.view() != "dim_IntList" && s.overload.view() != "dim_int")
-    return -1;
-  if (!scan && !without_nan && s.name.view() != "aten::sum" && s.name.view() != "aten::prod") return -1;
   int at = -1;
   for (size_t i = 0; i < s.args.size(); ++i)
     if (s.args[i].name.view() == "dtype") at = static_cast<int>(i);
   const Tensor &self = args[0].tensor(), &out = args[base.arity].tensor();
   if (at < 0 || args[at].kind != ArgKind::none || !out.defined()) return -1;
-  if (scan && out.dtype() == kBool)
-    failf(ErrorKind::not_supported, "\"{}_out_cpu\" not implemented for 'Bool'", s.name.view().substr(6));
-  // There is no nan to leave out among whole numbers.
-  if (without_nan && self.is_floating_point() && !out.is_floating_point()) return -1;
+  if (base.is(op_out_type_floating) && self.is_floating_point() && !out.is_floating_point())
+    refuse_dtype(base, out.dtype());
   return at;
 }
 
@@ -291,9 +317,7 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Tensor& out = args[base.arity + i].tensor();
     if (!out.defined()) failf("{}: out= is undefined", op.qualified());
-    if (!can_cast(shapes[i].dtype, out.dtype()))
-      failf("result type {} can't be cast to the desired output type {}", script_name(shapes[i].dtype),
-            script_name(out.dtype()));
+    check_out_type(base, shapes[i].dtype, out.dtype());
     if (!same_sizes(shapes[i].sizes, out.sizes())) resize_output(out, shapes[i].sizes);
     check_writable(out);
     if (base.is(op_pointwise)) {
@@ -337,7 +361,11 @@ void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
     results[0] = Value(self);
     return;
   }
-  if (op.call && !(fake && op.is(op_dynamic))) return op.call(op, args, results);
+  if (op.call && !(fake && op.is(op_dynamic))) {
+    if (op.check) op.check(args);
+    if (~op.dtypes && !fake) check_dtype(op, args);
+    return op.call(op, args, results);
+  }
   if (!op.kernel && !op.is(op_pointwise) && !op.is(op_dynamic)) {
     if (op.body) return op.body(op, args, results);
     failf(ErrorKind::not_supported, "{}: Tern has no kernel for it", op.qualified());

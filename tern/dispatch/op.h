@@ -33,6 +33,7 @@ using ShapeFn = void (*)(const Op& op, const Arg* args, Shapes& shapes);
 using KernelFn = void (*)(const Op& op, const Arg* args, Out out);
 using CallFn = void (*)(const Op& op, const Arg* args, Value* results);  // views, dynamic operators, bodies
 using GradFn = void (*)(GradContext& context);
+using CheckFn = void (*)(const Arg* args);
 using ParamsFn = void (*)(const Arg* args,
                           void* params);  // pointwise: numbers for the loop (kernels::Params)
 
@@ -72,9 +73,12 @@ struct Op {
   GradFn grad = nullptr;
   CallFn inverse = nullptr;  // @view: (base, result, args...) -> new base
   ParamsFn params = nullptr;
-  const char* loop = nullptr;  // pointwise: the name kernels::find_loop knows
-  uint64_t saves_args = 0;     // which arguments backward needs whole
-  uint64_t saves_meta = 0;     // which it needs only the shape and dtype of
+  const char* loop = nullptr;         // pointwise: the name kernels::find_loop knows
+  CheckFn check = nullptr;            // throws for arguments that no shape rule looks at
+  uint32_t dtypes = ~uint32_t{0};     // what the kernel takes: bit i is DType i
+  const char* kernel_name = nullptr;  // what PyTorch calls it where it refuses another
+  uint64_t saves_args = 0;            // which arguments backward needs whole
+  uint64_t saves_meta = 0;            // which it needs only the shape and dtype of
   uint32_t saves_results = 0;
   uint64_t differentiable = 0;     // arguments that have a formula
   const Op* functional = nullptr;  // of an in-place or out variant
@@ -92,6 +96,7 @@ struct Op {
     return s ? *s : parse();
   }
   bool is(uint32_t flag) const { return flags & flag; }
+  bool takes(DType d) const { return d == DType::undefined || (dtypes >> static_cast<unsigned>(d) & 1); }
   Symbol name() const { return schema().name; }
   std::string qualified() const { return schema().qualified(); }
 

@@ -47,6 +47,9 @@ struct Promotion {
   DType result() const { return combine(combine(dimensioned, zero_dim), number); }
 };
 
+// A complex number given in C++ is borrowed (Arg(const Scalar&)).
+bool is_number(const Arg& a) { return a.is_number() || (a.kind == ArgKind::scalars && a.count == 0); }
+
 // The type the loop computes with, before narrow floats widen.
 DType input_type(const Op& op, const Arg* args) {
   Promotion p;
@@ -54,7 +57,7 @@ DType input_type(const Op& op, const Arg* args) {
     const Arg& a = args[i];
     if (a.kind == ArgKind::tensor) {
       if (a.tensor_ptr->defined()) p.add(*a.tensor_ptr);
-    } else if (op.is(op_scalars) && a.is_number()) {
+    } else if (op.is(op_scalars) && is_number(a)) {
       p.add(a.scalar());
     }
   }
@@ -91,22 +94,13 @@ kernels::Loop loop_of(const Op& op, DType compute) {
   return loops->by_dtype[static_cast<int>(compute)];
 }
 
-[[noreturn]] void no_loop(const Op& op, DType d) {
-  std::string name = op.schema().name.str();
-  if (name == "aten::neg" && d == kBool)
-    fail(
-        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
-        "use "
-        "the `~` or `logical_not()` operator instead.");
-  if (name == "aten::sub" && d == kBool)
-    fail(
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-        "`logical_xor()` operator instead.");
-  failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name.substr(name.find("::") + 2),
-        script_name(d));
-}
-
 }  // namespace
+
+void refuse_dtype(const Op& op, DType d) {
+  const std::string_view name = op.schema().name.view();
+  failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'",
+        op.kernel_name ? op.kernel_name : name.substr(name.find("::") + 2), script_name(d));
+}
 
 DType result_type(Span<const Tensor> tensors) {
   Promotion p;
@@ -294,7 +288,7 @@ bool Plain::choose_type(const Op& op, const Arg* args) {
   }
   if (op.is(op_scalars))
     for (int i = 0; i < op.arity; ++i)
-      if (args[i].is_number() && Promotion::category(args[i].scalar().dtype()) > category) return false;
+      if (is_number(args[i]) && Promotion::category(args[i].scalar().dtype()) > category) return false;
   return true;
 }
 
@@ -319,6 +313,30 @@ bool Plain::broadcast() {
   }
   direct &= row_major;
   return true;
+}
+
+// The type's name in "value cannot be converted to type".
+std::string_view number_type(DType d) {
+  switch (d) {
+    case DType::int64:
+      return "int64_t";
+    case DType::int16:
+      return "int16_t";
+    case DType::int8:
+      return "int8_t";
+    case DType::uint8:
+      return "uint8_t";
+    default:
+      return cpp_name(d);
+  }
+}
+
+// The numbers beside the tensors are ones that the loop's type can hold.
+void check_numbers(const Op& op, const Arg* args, DType type) {
+  if (is_complex(type)) return;
+  for (int i = 0; i < op.arity; ++i)
+    if (is_number(args[i]) && args[i].scalar().is_complex())
+      failf("value cannot be converted to type {} without overflow", number_type(type));
 }
 
 // A short run of row-major operands: straight to the loop, numbers spread out beforehand.
@@ -353,7 +371,8 @@ bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* re
   Plain p;
   if (!p.gather(op, args)) return false;
   kernels::Loop loop = loop_of(op, p.type);
-  if (!loop) return false;
+  if (!loop || !op.takes(p.type)) return false;
+  if (op.check) op.check(args);
   const DType out_type = output_type(op, p.type);
   const auto sizes =
       Span<const SymInt>(reinterpret_cast<const SymInt*>(p.sizes), static_cast<size_t>(p.ndim));
@@ -374,7 +393,10 @@ bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* re
   const Tensor& out = into ? *into : made;
   if (p.count) {
     kernels::Params params;
-    if (op.params) op.params(args, &params);
+    if (op.params) {
+      check_numbers(op, args, p.type);
+      op.params(args, &params);
+    }
     if (p.direct && p.count <= 16384) {  // more is worth several threads
       run_direct(loop, p, static_cast<char*>(out.data()), out_type, params);
     } else {
@@ -427,9 +449,12 @@ void run(kernels::Loop loop, Span<const Tensor* const> tensors, const DType* com
 void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
   DType input = input_type(op, args), compute = compute_dtype(input);
   kernels::Loop loop = loop_of(op, compute);
-  if (!loop) no_loop(op, input);
+  if (!loop || !op.takes(input)) refuse_dtype(op, input);
   kernels::Params params;
-  if (op.params) op.params(args, &params);
+  if (op.params) {
+    check_numbers(op, args, compute);
+    op.params(args, &params);
+  }
   SmallVector<const Tensor*, max_inputs> tensors;
   DType compute_in[max_inputs];
   for (int i = 0; i < op.arity; ++i) {
@@ -443,7 +468,8 @@ void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
 
 void run_loop(const char* name, Span<const Tensor> inputs, const Tensor& out, Span<const Scalar> numbers) {
   DType input = result_type(inputs), compute = compute_dtype(input);
-  if (is_integral(input, true) && is_floating(out.dtype())) compute = compute_dtype(out.dtype());
+  if (is_integral(input, true) && (is_floating(out.dtype()) || (input == kBool && is_integral(out.dtype()))))
+    compute = compute_dtype(out.dtype());
   kernels::Loop loop = kernels::find_loop(name, compute);
   if (!loop) failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", name, script_name(input));
   kernels::Params params;
@@ -504,6 +530,8 @@ void copy_elements(const Tensor& from, const Tensor& to) {
 
 void fill_elements(const Tensor& t, const Scalar& value) {
   if (t.int_numel() == 0) return;
+  if (value.is_complex() && !t.is_complex() && t.dtype() != kBool)
+    failf("value cannot be converted to type {} without overflow", number_type(t.dtype()));
   kernels::Params p;
   if (value.is_complex())
     p.set(0, value.to_complex());

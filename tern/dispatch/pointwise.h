@@ -25,6 +25,9 @@ bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* re
 // Computes in the promoted type and writes into `out`, casting. Throws '"op" not implemented for 'Bool''.
 void pointwise_into(const Op& op, const Arg* args, const Tensor& out);
 
+// '"add_stub" not implemented for 'UInt16'': what a kernel says of a type it does not take.
+[[noreturn]] void refuse_dtype(const Op& op, DType d);
+
 // Runs a named loop over tensors, with casts and broadcasting, in the type they promote to: for kernels whose
 // loop depends on a string or an option.
 void run_loop(const char* loop, Span<const Tensor> inputs, const Tensor& out,

@@ -228,10 +228,10 @@ struct Silu {
   }
 };
 struct SiluBackward {
-  template <Float T>
+  template <Fractional T>
   T operator()(T grad, T x) const {
     const T s = Sigmoid{}(x);
-    return grad * s * (1 + x * (1 - s));
+    return grad * s * (T(1) + x * (T(1) - s));
   }
 };
 struct Erf {
@@ -654,6 +654,17 @@ struct NanToNum {
   template <IntOrBool T>
   T operator()(T a) const {
     return a;
+  }
+  template <Complex T>
+  T operator()(T a) const {
+    return {part(a.real()), part(a.imag())};
+  }
+
+ private:
+  template <Float T>
+  T part(T a) const {
+    if (std::isinf(a)) return argument<T>(p, a > 0 ? 1 : 2);
+    return a != a ? argument<T>(p, 0) : a;
   }
 };
 

@@ -26,6 +26,10 @@ Dims negated(Span<const SymInt> values);
 std::vector<Tensor> list_gradients(GradContext& context);
 Tensor as_strided_backward(const Tensor& grad, const Tensor& self, Span<const SymInt> size,
                            Span<const SymInt> stride, std::optional<SymInt> offset);
+std::tuple<Tensor, Tensor> euclidean_dist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2,
+                                                   const Tensor& result);
+Tensor difference(const Tensor& self, const Tensor& target);  // of a loss (loss/loss.cpp)
+Tensor ldexp_body(const Tensor& self, const Tensor& other);
 // Indices (index/).
 Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index);
 Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index, Span<const SymInt> sizes);
@@ -207,7 +211,8 @@ Tensor eigh_backward(GradContext& context, const Tensor& values, const Tensor& v
 std::tuple<Tensor, Tensor> householder_backward(const Tensor& grad, const Tensor& input, const Tensor& tau);
 std::tuple<Tensor, Tensor> ormqr_backward(const Tensor& grad, const Tensor& self, const Tensor& tau,
                                           const Tensor& other, bool left, bool transpose);
-// The tensor, if an in-place operator may write it to `self`; throws as PyTorch does otherwise.
+// The tensor in the type of `self`, if an in-place operator may write it there; throws as PyTorch does
+// otherwise.
 Tensor checked_cast(const Tensor& result, const Tensor& self);
 Tensor eig_backward(GradContext& context, const Tensor& values, const Tensor& vectors);
 Tensor qr_backward(GradContext& context, const Tensor& Q, const Tensor& R, std::string_view mode);

@@ -15,35 +15,36 @@ struct Row {
   const char* name;
   const char* script;
   const char* other;  // torch's second name: "float" for float32
+  const char* cpp;
   int8_t size;
   char category;  // b(ool) u(nsigned) i(nteger) f(loat) 8 (float8) c(omplex) q(uantized)
 };
 constexpr Row rows[] = {
-    {DType::uint8, "uint8", "Byte", "byte", 1, 'u'},
-    {DType::int8, "int8", "Char", "char", 1, 'i'},
-    {DType::int16, "int16", "Short", "short", 2, 'i'},
-    {DType::int32, "int32", "Int", "int", 4, 'i'},
-    {DType::int64, "int64", "Long", "long", 8, 'i'},
-    {DType::float16, "float16", "Half", "half", 2, 'f'},
-    {DType::float32, "float32", "Float", "float", 4, 'f'},
-    {DType::float64, "float64", "Double", "double", 8, 'f'},
-    {DType::complex32, "complex32", "ComplexHalf", "chalf", 4, 'c'},
-    {DType::complex64, "complex64", "ComplexFloat", "cfloat", 8, 'c'},
-    {DType::complex128, "complex128", "ComplexDouble", "cdouble", 16, 'c'},
-    {DType::bool_, "bool", "Bool", "bool", 1, 'b'},
-    {DType::qint8, "qint8", "QInt8", "", 1, 'q'},
-    {DType::quint8, "quint8", "QUInt8", "", 1, 'q'},
-    {DType::qint32, "qint32", "QInt32", "", 4, 'q'},
-    {DType::bfloat16, "bfloat16", "BFloat16", "bfloat16", 2, 'f'},
-    {DType::float8_e5m2, "float8_e5m2", "Float8_e5m2", "", 1, '8'},
-    {DType::float8_e4m3fn, "float8_e4m3fn", "Float8_e4m3fn", "", 1, '8'},
-    {DType::float8_e5m2fnuz, "float8_e5m2fnuz", "Float8_e5m2fnuz", "", 1, '8'},
-    {DType::float8_e4m3fnuz, "float8_e4m3fnuz", "Float8_e4m3fnuz", "", 1, '8'},
-    {DType::uint16, "uint16", "UInt16", "", 2, 'u'},
-    {DType::uint32, "uint32", "UInt32", "", 4, 'u'},
-    {DType::uint64, "uint64", "UInt64", "", 8, 'u'},
+    {DType::uint8, "uint8", "Byte", "byte", "unsigned char", 1, 'u'},
+    {DType::int8, "int8", "Char", "char", "signed char", 1, 'i'},
+    {DType::int16, "int16", "Short", "short", "short int", 2, 'i'},
+    {DType::int32, "int32", "Int", "int", "int", 4, 'i'},
+    {DType::int64, "int64", "Long", "long", "long int", 8, 'i'},
+    {DType::float16, "float16", "Half", "half", "c10::Half", 2, 'f'},
+    {DType::float32, "float32", "Float", "float", "float", 4, 'f'},
+    {DType::float64, "float64", "Double", "double", "double", 8, 'f'},
+    {DType::complex32, "complex32", "ComplexHalf", "chalf", "c10::complex<c10::Half>", 4, 'c'},
+    {DType::complex64, "complex64", "ComplexFloat", "cfloat", "c10::complex<float>", 8, 'c'},
+    {DType::complex128, "complex128", "ComplexDouble", "cdouble", "c10::complex<double>", 16, 'c'},
+    {DType::bool_, "bool", "Bool", "bool", "bool", 1, 'b'},
+    {DType::qint8, "qint8", "QInt8", "", "c10::qint8", 1, 'q'},
+    {DType::quint8, "quint8", "QUInt8", "", "c10::quint8", 1, 'q'},
+    {DType::qint32, "qint32", "QInt32", "", "c10::qint32", 4, 'q'},
+    {DType::bfloat16, "bfloat16", "BFloat16", "bfloat16", "c10::BFloat16", 2, 'f'},
+    {DType::float8_e5m2, "float8_e5m2", "Float8_e5m2", "", "c10::Float8_e5m2", 1, '8'},
+    {DType::float8_e4m3fn, "float8_e4m3fn", "Float8_e4m3fn", "", "c10::Float8_e4m3fn", 1, '8'},
+    {DType::float8_e5m2fnuz, "float8_e5m2fnuz", "Float8_e5m2fnuz", "", "c10::Float8_e5m2fnuz", 1, '8'},
+    {DType::float8_e4m3fnuz, "float8_e4m3fnuz", "Float8_e4m3fnuz", "", "c10::Float8_e4m3fnuz", 1, '8'},
+    {DType::uint16, "uint16", "UInt16", "", "short unsigned int", 2, 'u'},
+    {DType::uint32, "uint32", "UInt32", "", "unsigned int", 4, 'u'},
+    {DType::uint64, "uint64", "UInt64", "", "long unsigned int", 8, 'u'},
 };
-constexpr Row unknown = {DType::undefined, "undefined", "Undefined", "", 0, '?'};
+constexpr Row unknown = {DType::undefined, "undefined", "Undefined", "", "undefined", 0, '?'};
 
 const Row& row(DType t) {
   static const auto index = [] {
@@ -63,6 +64,7 @@ bool is_wide_unsigned(DType t) { return t == DType::uint16 || t == DType::uint32
 
 std::string_view name(DType t) { return row(t).name; }
 std::string_view script_name(DType t) { return row(t).script; }
+std::string_view cpp_name(DType t) { return row(t).cpp; }
 int64_t element_size(DType t) { return row(t).size; }
 bool is_floating(DType t) { return row(t).category == 'f' || row(t).category == '8'; }
 bool is_complex(DType t) { return row(t).category == 'c'; }

@@ -45,6 +45,7 @@ constexpr DType kFloat = DType::float32, kDouble = DType::float64, kHalf = DType
 
 std::string_view name(DType t);                           // "float32", as torch spells it after "torch."
 std::string_view script_name(DType t);                    // "Float", as TorchScript's graph text spells it
+std::string_view cpp_name(DType t);                       // "long int", "c10::Half": in PyTorch's messages
 std::optional<DType> parse_dtype(std::string_view text);  // either spelling, with or without "torch."
 int64_t element_size(DType t);
 bool is_floating(DType t);  // half, bfloat16, float8 included

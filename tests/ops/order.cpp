@@ -123,6 +123,18 @@ TEST(Order, gradients) {
   }
   check_gradient("_cdist_forward", [](In t) { return cdist(t[0], t[1], 1.5); },
                  {x, variable({2, 4}, -1, 1, 3)});
+  // By products of matrices, whose gradient has one, too.
+  auto by_products = [](In t) { return cdist(t[0], t[1], 2, 1); };
+  check_gradient("_euclidean_dist", by_products, {x, variable({2, 4}, -1, 1, 3)});
+  check_second_gradient("_euclidean_dist", by_products, {x, variable({2, 4}, -1, 1, 3)});
+  check_second_gradient("_euclidean_dist of batches", by_products,
+                        {variable({2, 1, 3, 2}, -1, 1, 5), variable({3, 2, 2}, 1, 3, 7)});
+}
+
+TEST(Order, no_gradient_flows_back_from_a_distance_of_zero) {
+  Tensor x = variable({2, 3});
+  cdist(x, x.detach(), 2, 1).sum().backward();
+  for (double g : x.grad().to_vector<double>()) EXPECT_TRUE(std::isfinite(g));
 }
 
 TEST(Order, the_history_goes_with_detach_in_place) {

@@ -29,14 +29,38 @@ TEST(OutArguments, a_type_that_does_not_hold_the_result_is_refused) {
   EXPECT_EQ(call_out("aten::add.out", {x, x, 1, zeros({2, 3}, kDouble)}), "");
 }
 
+TEST(OutArguments, kernels_that_do_not_cast_want_the_type_of_the_result) {
+  Tensor x = ones({2, 3});
+  EXPECT_EQ(call_out("aten::mm.out", {x, ones({3, 2}), zeros({2, 2}, kDouble)}),
+            "Expected out tensor to have dtype float, but got double instead");
+  EXPECT_EQ(call_out("aten::argmax.out", {x, 1, false, zeros({2}, kByte)}),
+            "Expected out tensor to have dtype long int, but got unsigned char instead");
+  EXPECT_EQ(call_out("aten::neg.out", {x, zeros({2, 3}, kDouble)}), "Found dtype Double but expected Float");
+  // These do.
+  EXPECT_EQ(call_out("aten::mean.out", {x, Value::list({Value(1)}), false, Value(), zeros({2}, kDouble)}),
+            "");
+  EXPECT_EQ(call_out("aten::cat.out", {Value::list({Value(x)}), 0, zeros({2, 3}, kDouble)}), "");
+  // And any and all know two.
+  EXPECT_EQ(call_out("aten::any.out", {x, 1, false, zeros({2}, kByte)}), "");
+  EXPECT_EQ(call_out("aten::any.out", {x, 1, false, zeros({2}, kFloat)}),
+            "Expected out tensor to have dtype bool, but got float instead");
+}
+
 TEST(OutArguments, sums_along_dimensions_take_its_type) {
   Tensor x = full({2, 3}, 1.75), whole = zeros({2}, kLong);
   EXPECT_EQ(call_out("aten::sum.IntList_out", {x, Value::list({Value(1)}), false, Value(), whole}), "");
   EXPECT_EQ(whole.to_vector<int64_t>(), (std::vector<int64_t>{3, 3}));
   EXPECT_EQ(call_out("aten::cumsum.out", {x, 1, Value(), zeros({2, 3}, kBool)}),
             "\"cumsum_out_cpu\" not implemented for 'Bool'");
+  // A tensor without dims or elements is filled before the type is looked at.
+  Tensor flag = zeros({}, kBool);
+  EXPECT_EQ(call_out("aten::cumprod.out", {tensor(2.0), 0, Value(), flag}), "");
+  EXPECT_TRUE(flag.item<bool>());
+  EXPECT_EQ(call_out("aten::cumsum.out", {zeros({0}), 0, Value(), zeros({0}, kBool)}), "");
+  EXPECT_EQ(call_out("aten::nansum.out", {x, Value(), false, Value(), zeros({}, kLong)}),
+            "\"nansum_cpu\" not implemented for 'Long'");
   EXPECT_EQ(call_out("aten::sum.out", {x, Value(), zeros({}, kLong)}),
-            "result type Float can't be cast to the desired output type Long");
+            "Expected out tensor to have dtype float, but got long int instead");
 }
 
 TEST(OutArguments, a_tensor_with_elements_is_resized_with_a_warning) {

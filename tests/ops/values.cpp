@@ -148,7 +148,7 @@ TEST(OpCompare, numbers_and_bits) {
   EXPECT_THAT(bitwise_and(x, 2).to_vector<int64_t>(), ElementsAre(0, 2, 2));
   EXPECT_THAT(bitwise_left_shift(x, 1).to_vector<int64_t>(), ElementsAre(2, 4, 6));
   EXPECT_THAT(error_of([] { bitwise_not(tensor({1.5f})); }),
-              HasSubstr("\"bitwise_not\" not implemented for 'Float'"));
+              HasSubstr("\"bitwise_not_cpu\" not implemented for 'Float'"));
   EXPECT_THAT(
       error_of([] { where(tensor({1.f}), tensor({1.f}), tensor({2.f})); }),
       HasSubstr("where expected condition to be a boolean tensor, but got a tensor with dtype Float"));

@@ -7,6 +7,8 @@
 //     body    expression | cpp            what it is in terms of other operators; "cpp": body_<name> in
 //     <family>.cpp inverse expression                  of a view: the base with `result` written into it onnx
 //     Op(args) [if condition]     lowering rules, tried in order
+//     check   expression                  throws for arguments that the rule of shapes does not look at
+//     dtypes  name: bool int float ...    what the kernel takes; PyTorch calls it `name` where it refuses
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad
 // @same @impure
@@ -15,8 +17,11 @@
 // @plain(1,2) (results that never have history) @geometry (of an @inplace_only: sizes and strides only)
 // @implicit (ATen's composite although it has a kernel) @cpp(name) (C++ name, "-" for none)
 // @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by
-// hand) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its results itself, those without
-// data included: quantized tensors, objects) @id(name) (where two namespaces would give one identifier).
+// hand) @out_type, @out_type(floating) (a dtype that is not given is that of out=) @out_same (out= has the
+// result's type: else pointwise operators and bodies cast, and kernels do with @out_casts; @out_casts(uint8):
+// only of bool to that) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its results itself,
+// those without data included: quantized tensors, objects) @id(name) (where two namespaces would give one
+// identifier).
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -115,7 +120,7 @@ void bind_names(std::ostringstream& o, const Entry& e, const string& text) {
 string family_includes(const Family& f, const vector<Family>& families) {
   string text;
   for (const Entry& e : f.entries) {
-    text += e.body + " " + e.inverse + " ";
+    text += e.body + " " + e.inverse + " " + e.check + " ";
     for (const Formula& g : e.grads) text += g.expression + " " + g.where + " ";
   }
   std::set<string> words;
@@ -141,6 +146,27 @@ string family_includes(const Family& f, const vector<Family>& families) {
   return includes;
 }
 
+bool is_out_exact(const Entry& e) {
+  if (e.has("pointwise") || is_composite(e)) return e.has("out_same");
+  return !e.has("out_casts") || e.flags.at("out_casts") == "uint8";
+}
+
+// One bit a type, by ATen's numbers of them; those of quantized tensors, which have their own rules, are set.
+unsigned long dtype_bits(const Family& f, const Entry& e) {
+  static const std::map<string, vector<int>> types = {
+      {"bool", {11}},     {"int", {0, 1, 2, 3, 4}}, {"uint", {27, 28, 29}}, {"half", {5, 15}},
+      {"float", {6, 7}},  {"complex", {9, 10}},     {"complex32", {8}},     {"float8", {23, 24, 25, 26}},
+      {"uint8", {0}},     {"int32", {3}},           {"int64", {4}},         {"float16", {5}},
+      {"bfloat16", {15}}, {"float8_e5m2", {23}},    {"float32", {6}},       {"float64", {7}}};
+  unsigned long bits = 1ul << 12 | 1ul << 13 | 1ul << 14;
+  for (const string& word : e.dtypes) {
+    auto it = types.find(word);
+    if (it == types.end()) die(f.path, e.dtypes_line, "opgen knows no types '" + word + "'");
+    for (int d : it->second) bits |= 1ul << d;
+  }
+  return bits;
+}
+
 string source(const Family& f, const vector<Family>& families) {
   std::ostringstream o;
   string table = "ops_" + f.name;
@@ -148,7 +174,8 @@ string source(const Family& f, const vector<Family>& families) {
     << ".args.h\"\n"
     << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/op_flags.h\"\n#include "
        "\"tern/dispatch/pointwise.h\"\n"
-    << family_includes(f, families) << "#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
+    << family_includes(f, families)
+    << "#include \"tern/ops/checks.h\"\n#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
   struct Row {
@@ -314,6 +341,13 @@ string source(const Family& f, const vector<Family>& families) {
       o << "}\n";
     }
   }
+  for (const Entry& e : f.entries) {
+    if (e.check.empty()) continue;
+    o << "void check_thunk_" << e.id() << "(const Arg* arg) {\n  args::" << e.id() << " a(arg);\n";
+    bind_names(o, e, e.check);
+    line(e.check_line);
+    o << "  " << e.check << ";\n}\n";
+  }
   o << "}  // namespace\n\n#line 1 \"" << f.name << ".gen.cpp (the table)\"\nconstinit Op " << table << "["
     << rows.size() << "] = {\n";
   for (const Row& row : rows) {
@@ -339,6 +373,10 @@ string source(const Family& f, const vector<Family>& families) {
     if (row.kind == 'o') o << " | op_out";
     if (b.has("plain") && row.kind == ' ')
       for (const string& r : split(b.flags.at("plain"))) o << " | op_plain_result(" << trim(r) << ")";
+    if (row.kind == ' ' && is_out_exact(b)) o << " | op_out_exact";
+    if (row.kind == ' ' && b.has("out_casts") && b.flags.at("out_casts") == "uint8") o << " | op_out_byte";
+    if (row.kind == ' ' && b.has("out_type"))
+      o << (b.flags.at("out_type") == "floating" ? " | op_out_type_floating" : " | op_out_type");
     o << ", .arity = " << e.params.size() << ", .results = " << e.returns.size();
     if (row.kind == ' ' || row.kind == 'w') {
       if (has_kernel(b) && !b.has("pointwise")) {
@@ -362,6 +400,9 @@ string source(const Family& f, const vector<Family>& families) {
       if (numbers) o << ", .params = params_thunk_" << id;
       o << ", .loop = " << quoted(b.has("loop") ? b.flags.at("loop") : b.name);
     }
+    if ((row.kind == ' ' || row.kind == 'w') && !b.check.empty()) o << ", .check = check_thunk_" << id;
+    if ((row.kind == ' ' || row.kind == 'w') && !b.dtypes.empty())
+      o << ", .dtypes = " << dtype_bits(f, b) << "u, .kernel_name = " << quoted(b.kernel_name);
     if (!b.grads.empty() && row.kind != 'o') {
       string all;
       unsigned long long whole = 0, meta = 0, differentiable = 0;

@@ -141,7 +141,8 @@ Family read_family(const string& path) {
           "pointwise",    "float",    "bool",      "real",      "condition", "scalars", "view",
           "dynamic",      "core",     "random",    "composite", "no_grad",   "same",    "impure",
           "inplace",      "noout",    "out",       "loop",      "kernel",    "cpp",     "params",
-          "inplace_only", "implicit", "nodefault", "plain",     "geometry",  "whole",   "id"};
+          "inplace_only", "implicit", "nodefault", "plain",     "geometry",  "whole",   "id",
+          "out_type",     "out_same", "out_casts"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -181,10 +182,20 @@ Family read_family(const string& path) {
     } else if (keyword == "inverse") {
       e.inverse = rest;
       e.inverse_line = start;
+    } else if (keyword == "check") {
+      e.check = rest;
+      e.check_line = start;
+    } else if (keyword == "dtypes") {
+      size_t colon = rest.find(": ");
+      if (colon == string::npos) die(path, start, "expected 'dtypes kernel: types'");
+      e.kernel_name = trim(rest.substr(0, colon));
+      std::istringstream words(rest.substr(colon + 1));
+      for (string word; words >> word;) e.dtypes.push_back(word);
+      e.dtypes_line = start;
     } else if (keyword == "onnx") {
       e.onnx += rest + "\n";
     } else {
-      die(path, start, "unknown keyword '" + keyword + "' (grad body inverse onnx)");
+      die(path, start, "unknown keyword '" + keyword + "' (grad body inverse onnx check dtypes)");
     }
   }
   return f;

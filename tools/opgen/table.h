@@ -25,8 +25,9 @@ struct Entry {
   vector<Param> params, returns;
   std::map<string, string> flags;
   vector<Formula> grads;
-  string body, inverse, onnx;
-  int line = 0, body_line = 0, inverse_line = 0;
+  string body, inverse, onnx, check, kernel_name;
+  vector<string> dtypes;  // groups or names; empty: all
+  int line = 0, body_line = 0, inverse_line = 0, check_line = 0, dtypes_line = 0;
   vector<string> doc;
 
   bool has(const string& flag) const { return flags.count(flag); }

@@ -146,11 +146,13 @@ Tensor body_linalg_cross(const args::linalg_cross& a) {
   auto turned = [&](const Tensor& t, int by) { return index_select(t, dim, remainder(at + by, 3)); };
   return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
 }
+Tensor ldexp_body(const Tensor& self, const Tensor& other) {
+  Tensor result = mul(self, pow(Scalar(2.0), other));
+  // An integer exponent does not widen the number.
+  const bool kept = self.is_floating_point() && is_integral(other.dtype()) && result.dtype() != self.dtype();
+  return kept ? to(result, self.dtype()) : result;
+}
 Tensor body_linalg_vecdot(const args::linalg_vecdot& a) {
-  for (const Tensor& t : {a.x, a.y})
-    if (!t.is_floating_point() && !t.is_complex())
-      failf("linalg.vecdot: Expected a floating point or complex tensor as input. Got {}",
-            script_name(t.dtype()));
   return sum(conj(a.x) * a.y, Ints(a.dim));
 }
 
@@ -320,7 +322,7 @@ Tensor body_block_diag(const args::block_diag& a) {
     blocks.push_back(t.dim() == 2 ? t : reshape(t, {1, -1}));
     width += blocks.back().size(1);
   }
-  DType type = result_type(blocks);
+  DType type = result_type(a.tensors);
   std::vector<Tensor> rows;
   SymInt at = 0;
   for (const Tensor& t : blocks) {

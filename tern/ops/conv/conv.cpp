@@ -1,6 +1,8 @@
 // Convolution: the rule over SymInt, the way to the kernels, and the forms that come down to it.
 #include "tern/kernels/conv.h"
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/grad_context.h"
 #include "tern/dispatch/pointwise.h"
@@ -128,8 +130,24 @@ kernels::ConvShape kernel_shape(const Tensor& input, const Tensor& weight, Span<
 }  // namespace
 
 Shapes shape_convolution(const args::convolution& a) { return conv_shape(a); }
+// PyTorch has a kernel each for these, and not all take the narrow integers.
+static void check_types_taken(const args::convolution& a) {
+  const DType d = a.input.dtype();
+  const bool dilated =
+      std::any_of(a.dilation.begin(), a.dilation.end(), [](const SymInt& s) { return s != 1; });
+  const bool volume = a.input.dim() == 5;
+  if (is_complex(d) || (is_floating(d) && !is_float8(d)) || d == kLong) return;
+  if (!a.transposed && !dilated && is_integral(d) && (d == kByte || is_signed(d))) return;
+  not_implemented_for(a.transposed
+                          ? volume ? "slow_conv_transpose3d_out_cpu" : "slow_conv_transpose2d_out_cpu"
+                      : dilated ? "slow_conv_dilated<>"
+                      : volume  ? "compute_columns3d"
+                                : "slow_conv2d_cpu",
+                      d);
+}
 void kernel_convolution(const args::convolution& a, Out out) {
   if (out[0].int_numel() == 0) return;
+  check_types_taken(a);
   if (a.input.int_numel() == 0 || a.weight.int_numel() == 0) {
     fill_elements(out[0], 0);
     if (a.bias.defined()) {

@@ -6,6 +6,7 @@
 #include "tern/ops.h"
 #include "tern/ops/distance.args.h"
 #include "tern/ops/elements.h"
+#include "tern/ops/formulas.h"
 
 namespace tern {
 namespace {
@@ -80,6 +81,19 @@ Tensor with_batch(const Tensor& t, Dims batch) {
   return row_major(t.expand(batch));
 }
 
+// Where PyTorch multiplies matrices instead of taking each difference: asked for, or many rows.
+bool by_products(const args::cdist& a) {
+  const int64_t mode = a.compute_mode.value_or(0);
+  if (mode < 0 || mode > 2) failf("possible modes: 0, 1, 2, but was: {}", mode);
+  if (a.p != 2 || mode == 2 || surely_eq(a.x1.numel(), 0) || surely_eq(a.x2.numel(), 0)) return false;
+  return mode == 1 || a.x1.size(-2) > 25 || a.x2.size(-2) > 25;
+}
+bool surely_same(Span<const SymInt> a, const Dims& b) {
+  for (size_t i = 0; i < b.size(); ++i)
+    if (!surely_eq(a[i], b[i])) return false;
+  return true;
+}
+
 }  // namespace
 
 Tensor body_cdist(const args::cdist& a) {
@@ -89,7 +103,40 @@ Tensor body_cdist(const args::cdist& a) {
   if (a.x1.size(-1) != a.x2.size(-1))
     failf("X1 and X2 must have the same number of columns. X1: {} X2: {}", a.x1.size(-1).str(),
           a.x2.size(-1).str());
-  return _cdist_forward(a.x1, a.x2, a.p, a.compute_mode);
+  for (const Tensor* t : {&a.x1, &a.x2})
+    if (!is_floating(t->dtype()))
+      failf("cdist only supports floating-point dtypes, {} got: {}", t == &a.x1 ? "X1" : "X2",
+            script_name(t->dtype()));
+  if (!by_products(a)) return _cdist_forward(a.x1, a.x2, a.p, a.compute_mode);
+  const Dims batch = common_batch(a.x1, a.x2);
+  auto whole = [&](const Tensor& t) {
+    Dims sizes = batch;
+    sizes.push_back(t.size(-2));
+    sizes.push_back(t.size(-1));
+    return sizes.size() == static_cast<size_t>(t.dim()) && surely_same(t.sizes(), sizes) ? t
+                                                                                         : t.expand(sizes);
+  };
+  return _euclidean_dist(whole(a.x1), whole(a.x2));
+}
+Shapes shape__euclidean_dist(const args::_euclidean_dist& a) {
+  if (a.x1.dim() < 2 || a.x2.dim() < 2) fail("_euclidean_dist: expected matrices or batches of them");
+  if (a.x1.size(-1) != a.x2.size(-1))
+    failf("_euclidean_dist: x1 has {} columns and x2 has {}", a.x1.size(-1).str(), a.x2.size(-1).str());
+  Dims sizes = common_batch(a.x1, a.x2);
+  sizes.push_back(a.x1.size(-2));
+  sizes.push_back(a.x2.size(-2));
+  return {Shape(sizes, result_type({a.x1, a.x2}))};
+}
+void kernel__euclidean_dist(const args::_euclidean_dist& a, Out out) {
+  NoGrad no_grad;
+  copy_elements(body__euclidean_dist(a), out[0]);
+}
+// x1 - x2 over the distance, added up; nothing flows back from a distance of zero.
+std::tuple<Tensor, Tensor> euclidean_dist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2,
+                                                   const Tensor& result) {
+  Tensor ratio = masked_fill(grad / result, result == 0, 0);
+  return {x1 * sum(ratio, -1, true) - matmul(ratio, x2),
+          x2 * unsqueeze(sum(ratio, -2), -1) - matmul(transpose(ratio, -2, -1), x1)};
 }
 Tensor body__euclidean_dist(const args::_euclidean_dist& a) {
   Tensor n1 = (a.x1 * a.x1).sum({-1}, true), n2 = (a.x2 * a.x2).sum({-1}, true);

@@ -152,6 +152,7 @@ int64_t norm_mode(std::optional<std::string_view> norm, bool forward) {
 Tensor promoted(const Tensor& t, bool complex) {
   DType d = t.dtype();
   if (!is_floating(d) && !is_complex(d)) d = default_dtype();
+  if (d == kBFloat16 || is_float8(d)) failf("Unsupported dtype {}", script_name(d));
   if (complex) d = to_complex(d);
   if (to_real(d) != kFloat && to_real(d) != kDouble) failf("Unsupported dtype {}", script_name(d));
   return to(t, d);

@@ -469,9 +469,8 @@ Tensor body_take_along_dim(const args::take_along_dim& a) {
   auto from_front = [](const Tensor& indices, SymInt size) {
     return where(indices < 0, indices + size, indices);
   };
-  if (a.indices.dtype() != kLong)
-    failf("torch.take_along_dim(): dtype of indices should be Long but got {}",
-          script_name(a.indices.dtype()));
+  if (a.indices.dtype() != kLong && a.indices.dtype() != kInt)
+    fail("gather(): Expected dtype int32/int64 for index");
   if (!a.dim) return gather(reshape(a.self, {-1}), 0, from_front(reshape(a.indices, {-1}), a.self.numel()));
   int64_t dim = wrap_dim(*a.dim, a.self.dim());
   if (a.self.dim() != a.indices.dim())

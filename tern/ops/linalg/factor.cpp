@@ -190,7 +190,23 @@ Shapes shape_lu_unpack(const args::lu_unpack& a) {
   return unpacked(a.LU_data, a.unpack_data, a.unpack_pivots);
 }
 void kernel_lu_unpack(const args::lu_unpack& a, Out out) {
-  unpack(a.LU_data, a.unpack_pivots ? a.LU_pivots : Tensor(), out[0], out[1], out[2]);
+  const Tensor pivots = a.unpack_pivots ? a.LU_pivots : Tensor();
+  const DType d = a.LU_data.dtype();
+  if (d == kFloat || d == kDouble || d == kComplexFloat || d == kComplexDouble)
+    return unpack(a.LU_data, pivots, out[0], out[1], out[2]);
+  // Nothing is computed, so other types are taken, too; LAPACK's form is only needed for the permutation.
+  NoGrad no_grad;
+  const SymInt k = sym_min(a.LU_data.size(-2), a.LU_data.size(-1));
+  if (out[1].int_numel()) {
+    copy_elements(tril(narrow(a.LU_data, -1, 0, k), -1), out[1]);
+    fill_elements(diagonal(out[1], 0, -2, -1), 1);
+  }
+  if (out[2].int_numel()) copy_elements(triu(narrow(a.LU_data, -2, 0, k)), out[2]);
+  if (!a.unpack_pivots) return;
+  Tensor order = make_tensor(out[0].sizes(), kFloat), none = make_tensor({SymInt(0)}, kFloat);
+  Tensor shape = make_tensor(a.LU_data.sizes(), kFloat);
+  unpack(shape, pivots, order, none, none);
+  copy_elements(order, out[0]);
 }
 
 Shapes shape_linalg_lu_solve(const args::linalg_lu_solve& a) {

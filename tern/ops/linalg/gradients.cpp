@@ -315,7 +315,7 @@ Tensor checked_cast(const Tensor& result, const Tensor& self) {
   if (!can_cast(result.dtype(), self.dtype()))
     failf("result type {} can't be cast to the desired output type {}", script_name(result.dtype()),
           script_name(self.dtype()));
-  return result;
+  return result.dtype() == self.dtype() ? result : result.to(self.dtype());
 }
 
 }  // namespace tern

@@ -170,7 +170,9 @@ Tensor contract(const Tensor& a, Labels la, const Tensor& b, Labels lb, const La
   for (size_t i = 0; i < right.size(); ++i) shape.push_back(wide_b[nb + ns + i]);
   SymInt batch = size(x, 0, nb), rows = size(x, nb, nl), inside = size(x, nb + nl, ns),
          columns = size(y, nb + ns, right.size());
-  Tensor product = bmm(reshape(x, {batch, rows, inside}), reshape(y, {batch, inside, columns}));
+  Tensor flat_x = reshape(x, {batch, rows, inside}), flat_y = reshape(y, {batch, inside, columns});
+  // Where nothing is summed every type can be multiplied, bool included.
+  Tensor product = ns == 0 ? mul(flat_x, flat_y) : bmm(flat_x, flat_y);
   result = both;
   result.insert(result.end(), left.begin(), left.end());
   result.insert(result.end(), right.begin(), right.end());

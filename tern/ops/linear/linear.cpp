@@ -34,11 +34,28 @@ struct Matrix {
   Matrix(const Matrix&) = delete;
 };
 
+Tensor wide_copy(const Tensor& t) {
+  Tensor copy = make_tensor(t.sizes(), kFloat);
+  copy_elements(t, copy);
+  return copy;
+}
+
+void check_factors(DType d, const Scalar& alpha, const Scalar& beta) {
+  if (!is_complex(d) && (alpha.is_complex() || beta.is_complex()))
+    failf("value cannot be converted to type {} without overflow", cpp_name(compute_dtype(d)));
+}
+
 // out = alpha·(a @ b) + beta·out, all of two dims.
 void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha = 1,
              const Scalar& beta = 0) {
   if (out.int_numel() == 0) return;
   int64_t m = a.int_sizes()[0], k = a.int_sizes()[1], n = b.int_sizes()[1];
+  check_factors(out.dtype(), alpha, beta);
+  if (is_float8(out.dtype())) {  // multiplied in float32, rounded once
+    Tensor x = wide_copy(a), y = wide_copy(b), sum = wide_copy(out);
+    product(x, y, sum, alpha, beta);
+    return copy_elements(sum, out);
+  }
   Matrix left(a), right(b);
   if (k == 0 && beta.equals(0)) return fill_elements(out, 0);
   kernels::gemm(out.dtype(), left.transposed, right.transposed, m, n, k, alpha.to_complex(),
@@ -49,6 +66,7 @@ void product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& 
 void batched_product(const Tensor& a, const Tensor& b, const Tensor& out, const Scalar& alpha = 1,
                      const Scalar& beta = 0) {
   if (out.int_numel() == 0) return;
+  check_factors(out.dtype(), alpha, beta);
   int64_t batch = a.int_sizes()[0], m = a.int_sizes()[1], k = a.int_sizes()[2], n = b.int_sizes()[2];
   Matrix left(a), right(b);
   if (k == 0 && beta.equals(0)) return fill_elements(out, 0);
@@ -63,29 +81,10 @@ void place_addend(const Tensor& self, const Scalar& beta, const Tensor& out) {
   if (!beta.equals(0)) copy_elements(self, out);
 }
 
-std::string_view c_name(DType d) {
-  switch (d) {
-    case DType::float32:
-      return "float";
-    case DType::float64:
-      return "double";
-    case DType::float16:
-      return "c10::Half";
-    case DType::bfloat16:
-      return "c10::BFloat16";
-    case DType::int64:
-      return "long";
-    case DType::int32:
-      return "int";
-    default:
-      return name(d);
-  }
-}
-
 void check_same_type(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype())
-    failf("expected m1 and m2 to have the same dtype, but got: {} != {}", c_name(a.dtype()),
-          c_name(b.dtype()));
+    failf("expected m1 and m2 to have the same dtype, but got: {} != {}", cpp_name(a.dtype()),
+          cpp_name(b.dtype()));
   if (a.dtype() == kBool) fail(ErrorKind::not_supported, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 

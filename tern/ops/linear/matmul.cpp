@@ -145,8 +145,8 @@ Tensor addr_body(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
     return beta.to_bool() ? logical_or(self, product) : expand(product, product.sizes());
   }
   Tensor scaled = times(product, alpha);
-  if (!beta.equals(0)) return times(self, beta) + scaled;
-  return to(scaled, type);
+  if (!beta.equals(0)) scaled = times(self, beta) + scaled;
+  return scaled.dtype() == type ? scaled : to(scaled, type);
 }
 
 std::tuple<Tensor, Tensor, Tensor> linear_backward(const Tensor& grad, const Tensor& input,

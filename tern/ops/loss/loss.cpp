@@ -38,9 +38,16 @@ Tensor spread_loss(const Tensor& grad, const Tensor& like, int64_t reduction) {
 
 Tensor weigh(const Tensor& each, const Tensor& weight) { return weight.defined() ? each * weight : each; }
 
+// Where a loss takes bool operands, they count as numbers of the common type.
+Tensor difference(const Tensor& self, const Tensor& target) {
+  if (self.dtype() != kBool && target.dtype() != kBool) return self - target;
+  const DType d = result_type({self, target});
+  return to(self, d) - to(target, d);
+}
+
 Tensor body_smooth_l1_loss(const args::smooth_l1_loss& a) {
   if (a.beta < 0) fail("smooth_l1_loss does not support negative values for beta.");
-  Tensor distance = abs(a.self - a.target);
+  Tensor distance = abs(difference(a.self, a.target));
   if (a.beta == 0) return reduce_loss(distance, a.reduction);
   return reduce_loss(where(lt(distance, a.beta), 0.5 * pow(distance, 2) / a.beta, distance - 0.5 * a.beta),
                      a.reduction);
@@ -48,10 +55,9 @@ Tensor body_smooth_l1_loss(const args::smooth_l1_loss& a) {
 
 Tensor body_huber_loss(const args::huber_loss& a) {
   if (a.delta <= 0) fail("huber_loss does not support non-positive values for delta.");
-  Tensor distance = abs(a.self - a.target);
-  return reduce_loss(
-      where(lt(distance, a.delta), 0.5 * distance * distance, a.delta * (distance - 0.5 * a.delta)),
-      a.reduction);
+  Tensor distance = abs(difference(a.self, a.target));
+  Tensor each = where(lt(distance, a.delta), 0.5 * distance * distance, a.delta * (distance - 0.5 * a.delta));
+  return reduce_loss(checked_cast(each, a.self), a.reduction);
 }
 
 Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
@@ -81,22 +87,26 @@ Tensor body_binary_cross_entropy_with_logits(const args::binary_cross_entropy_wi
           str(a.self.sizes()));
   Tensor logs = log_sigmoid(a.self);
   if (a.pos_weight.defined()) logs = ((a.pos_weight - 1) * a.target + 1) * logs;
-  return reduce_loss(weigh((1 - a.target) * a.self - logs, a.weight), a.reduction);
+  // The sum is built up in the memory of 1 - target, so it has the target's type.
+  Tensor each = checked_cast(rsub(a.target, 1) * a.self - logs, a.target);
+  if (a.weight.defined()) each = checked_cast(each * a.weight, a.target);
+  return reduce_loss(each, a.reduction);
 }
 
 Tensor body_poisson_nll_loss(const args::poisson_nll_loss& a) {
   Tensor each = a.log_input ? exp(a.input) - a.target * a.input : a.input - a.target * log(a.input + a.eps);
   if (a.full) {
     Tensor stirling = a.target * log(a.target) - a.target + 0.5 * log(2 * M_PI * a.target);
-    each = each + where(a.target <= 1, 0, stirling);
+    each = checked_cast(each + where(a.target <= 1, 0, stirling), each);
   }
   return reduce_loss(each, a.reduction);
 }
 
 Tensor body_cosine_similarity(const args::cosine_similarity& a) {
   Dims sizes = broadcast_sizes(a.x1.sizes(), a.x2.sizes());
+  const DType d = result_type({a.x1, a.x2});
   auto unit = [&](const Tensor& t) {
-    Tensor whole = expand(t, sizes);
+    Tensor whole = expand(t.dtype() == d ? t : to(t, d), sizes);
     return whole / clamp_min(linalg_vector_norm(whole, 2, a.dim, true), a.eps);
   };
   return sum(unit(a.x1) * unit(a.x2), a.dim);

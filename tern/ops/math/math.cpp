@@ -72,7 +72,7 @@ T trigamma(T x) {
 }  // namespace
 
 void params_nan_to_num(const args::nan_to_num& a, kernels::Params& params) {
-  double top = largest(a.self.dtype());
+  double top = largest(to_real(a.self.dtype()));
   params.set(0, a.nan.value_or(0));
   params.set(1, a.posinf.value_or(top));
   params.set(2, a.neginf.value_or(-top));

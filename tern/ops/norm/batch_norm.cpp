@@ -236,7 +236,12 @@ Tensor body_instance_norm(const args::instance_norm& a) {
   Dims flat{SymInt(1), b * c};
   for (int64_t d = 2; d < input.dim(); ++d) flat.push_back(input.sizes()[d]);
   auto repeated = [&](const Tensor& t) { return t.defined() ? repeat(t, {b}) : Tensor(); };
-  Tensor mean = repeated(a.running_mean), var = repeated(a.running_var);
+  // Statistics of another type are taken in that of the parameters.
+  const DType type = a.weight.defined() ? a.weight.dtype()
+                     : a.bias.defined() ? a.bias.dtype()
+                                        : input.dtype();
+  auto typed = [&](const Tensor& t) { return t.defined() && t.dtype() != type ? t.to(type) : t; };
+  Tensor mean = repeated(typed(a.running_mean)), var = repeated(typed(a.running_var));
   Tensor y = batch_norm(reshape(input.contiguous(), flat), repeated(a.weight), repeated(a.bias), mean, var,
                         a.use_input_stats, a.momentum, a.eps, a.cudnn_enabled);
   if (running && a.use_input_stats) {

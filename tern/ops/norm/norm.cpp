@@ -51,6 +51,11 @@ void check_float(const char* name, const Tensor& input) {
 
 int64_t count(Span<const SymInt> sizes) { return product(sizes).as_int(); }
 
+// The statistics are of the parameters' type.
+DType parameter_type(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  return weight.defined() ? weight.dtype() : bias.defined() ? bias.dtype() : input.dtype();
+}
+
 }  // namespace
 
 Shapes shape_native_layer_norm(const args::native_layer_norm& a) {
@@ -58,8 +63,8 @@ Shapes shape_native_layer_norm(const args::native_layer_norm& a) {
   int64_t lead = check_layer(a.input, a.normalized_shape, a.weight, a.bias);
   Dims stats(a.input.sizes());
   for (int64_t d = lead; d < a.input.dim(); ++d) stats[d] = 1;
-  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, a.input.dtype()),
-          Shape(stats, a.input.dtype())};
+  const DType d = parameter_type(a.input, a.weight, a.bias);
+  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, d), Shape(stats, d)};
 }
 void kernel_native_layer_norm(const args::native_layer_norm& a, Out out) {
   if (out[0].int_numel() == 0) return;
@@ -104,8 +109,8 @@ Shapes shape_native_group_norm(const args::native_group_norm& a) {
           t == &a.weight ? "weight" : "bias", t == &a.weight ? "weight" : "bias", str(t->sizes()),
           str(a.input.sizes()));
   Dims stats{a.N, SymInt(a.group)};
-  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, a.input.dtype()),
-          Shape(stats, a.input.dtype())};
+  const DType d = parameter_type(a.input, a.weight, a.bias);
+  return {Shape(a.input.sizes(), a.input.dtype()), Shape(stats, d), Shape(stats, d)};
 }
 void kernel_native_group_norm(const args::native_group_norm& a, Out out) {
   if (out[0].int_numel() == 0) return;

@@ -159,6 +159,20 @@ std::vector<std::vector<T>> given_edges(Span<const Tensor> bins) {
   }
   return edges;
 }
+// Between given edges, also in narrow types: counted in float32.
+void count_between(const Tensor& self, const Tensor& weight, Span<const Tensor> bins, bool density,
+                   const Tensor& out) {
+  const DType d = compute_dtype(self.dtype());
+  std::vector<Tensor> edges;
+  for (const Tensor& b : bins) edges.push_back(row_major(b, d));
+  Tensor counts = d == out.dtype() ? out : make_tensor(out.sizes(), d);
+  by_histogram_dtype("histogram_cpu", d, [&](auto zero) {
+    using T = decltype(zero);
+    count_into<T>(row_major(self, d), weight.defined() ? row_major(weight, d) : weight, given_edges<T>(edges),
+                  density, counts);
+  });
+  if (!counts.is_same(out)) copy_elements(counts, out);
+}
 void check_rows(const Tensor& self, size_t bins) {
   if (self.dim() < 2)
     failf("torch.histogramdd(): input tensor should have at least 2 dimensions, but got {}", self.dim());
@@ -217,11 +231,7 @@ Shapes shape_histogram_bins_tensor(const args::histogram_bins_tensor& a) {
 }
 void kernel_histogram_bins_tensor(const args::histogram_bins_tensor& a, Out out) {
   copy_elements(a.bins, out[1]);
-  by_histogram_dtype("histogramdd", a.self.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    count_into<T>(row_major(a.self), a.weight, given_edges<T>(Span<const Tensor>(&a.bins, 1)), a.density,
-                  out[0]);
-  });
+  count_between(a.self, a.weight, Span<const Tensor>(&a.bins, 1), a.density, out[0]);
 }
 Shapes shape_histogram_bin_ct(const args::histogram_bin_ct& a) {
   check_bins(Ints(a.bins));
@@ -281,10 +291,7 @@ Shapes shape__histogramdd_from_bin_tensors(const args::_histogramdd_from_bin_ten
   return {Shape(sizes, a.self.dtype())};
 }
 void kernel__histogramdd_from_bin_tensors(const args::_histogramdd_from_bin_tensors& a, Out out) {
-  by_histogram_dtype("histogramdd", a.self.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    count_into<T>(row_major(a.self), a.weight, given_edges<T>(a.bins), a.density, out[0]);
-  });
+  count_between(a.self, a.weight, a.bins, a.density, out[0]);
 }
 std::tuple<Tensor, std::vector<Tensor>> body_histogramdd(const args::histogramdd& a) {
   return {_histogramdd_from_bin_cts(a.self, a.bins, a.range, a.weight, a.density),

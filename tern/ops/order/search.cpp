@@ -256,6 +256,13 @@ Shapes unique_rows_shape(const char* op, const Tensor& self, int64_t dim) {
   return {Shape(sizes, self.dtype()), Shape(Dims{n}, kLong), Shape(Dims{m}, kLong)};
 }
 
+// The type that both are compared in.
+void check_ordered(const Tensor& sequence, const Tensor& values) {
+  const DType d = result_type({sequence, values});
+  const bool whole = is_integral(d) && (d == kByte || is_signed(d));
+  if (!whole && (!is_floating(d) || is_float8(d))) not_implemented_for("searchsorted_out_cpu", d);
+}
+
 }  // namespace
 
 Shapes shape_searchsorted_Tensor(const args::searchsorted_Tensor& a) {
@@ -263,6 +270,7 @@ Shapes shape_searchsorted_Tensor(const args::searchsorted_Tensor& a) {
   return search_shape(a.self, a.out_int32);
 }
 void kernel_searchsorted_Tensor(const args::searchsorted_Tensor& a, Out out) {
+  check_ordered(a.sorted_sequence, a.self);
   search_into(a.sorted_sequence, a.self, a.right || a.side.value_or("left") == "right", a.sorter, out[0]);
 }
 Shapes shape_searchsorted_Scalar(const args::searchsorted_Scalar& a) {
@@ -280,6 +288,7 @@ Shapes shape_bucketize_Tensor(const args::bucketize_Tensor& a) {
   return search_shape(a.self, a.out_int32);
 }
 void kernel_bucketize_Tensor(const args::bucketize_Tensor& a, Out out) {
+  check_ordered(a.boundaries, a.self);
   search_into(a.boundaries, a.self, a.right, {}, out[0]);
 }
 Shapes shape_bucketize_Scalar(const args::bucketize_Scalar& a) {

@@ -325,11 +325,21 @@ void kernel_logsumexp(const args::logsumexp& a, Out out) {
   run(Reduction::logsumexp, cast_input(a.self, out[0].dtype()), a.dim, out[0]);
 }
 
+// Into bool nothing is added up; PyTorch fills a tensor without dimensions before it looks at the type.
+static bool filled_without_scan(const char* kernel, const Tensor& self, const Tensor& out) {
+  if (out.dtype() != kBool) return false;
+  if (self.dim() && self.int_numel())
+    failf(ErrorKind::not_supported, "\"{}\" not implemented for 'Bool'", kernel);
+  copy_elements(self, out);
+  return true;
+}
+
 Shapes shape_cumsum(const args::cumsum& a) {
   check_scan(a.self, a.dim);
   return {like(a.self, sum_type(a.self, a.dtype))};
 }
 void kernel_cumsum(const args::cumsum& a, Out out) {
+  if (filled_without_scan("cumsum_out_cpu", a.self, out[0])) return;
   run_scan(kernels::Scan::sum, a.dtype ? cast_input(a.self, *a.dtype) : a.self, a.dim, out[0]);
 }
 Shapes shape_cumprod(const args::cumprod& a) {
@@ -337,6 +347,7 @@ Shapes shape_cumprod(const args::cumprod& a) {
   return {like(a.self, sum_type(a.self, a.dtype))};
 }
 void kernel_cumprod(const args::cumprod& a, Out out) {
+  if (filled_without_scan("cumprod_out_cpu", a.self, out[0])) return;
   run_scan(kernels::Scan::prod, a.dtype ? cast_input(a.self, *a.dtype) : a.self, a.dim, out[0]);
 }
 Shapes shape_logcumsumexp(const args::logcumsumexp& a) {
