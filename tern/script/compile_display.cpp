@@ -35,6 +35,7 @@ Val Compiler::list_display(const Expr& e, const Type* hint) {
     }
   }
   v.type = Type::list(element ? element : common ? common : Type::tensor());
+  mark_display(v);
   return v;
 }
 

@@ -90,7 +90,7 @@ Val Compiler::materialise(Val v, const Type* hint) {
       for (const In& in : inputs) items.push_back(in.constant());
       return typed(In(tern::Value::tuple(std::move(items))), type);
     }
-    Val made = simple("prim::TupleConstruct", std::move(inputs), type);
+    Val made = make_display("prim::TupleConstruct", v, std::move(inputs), type);
     if (!v.fields.empty()) fields_[made.in.value()] = v.fields;
     return made;
   }
@@ -103,7 +103,36 @@ Val Compiler::materialise(Val v, const Type* hint) {
     inputs.push_back(made.in);
   }
   if (!element) element = v.type && v.type->is(TypeKind::list) ? v.type->element() : Type::tensor();
-  return simple("prim::ListConstruct", std::move(inputs), Type::list(element));
+  return make_display("prim::ListConstruct", v, std::move(inputs), Type::list(element));
+}
+
+void Compiler::mark_display(Val& v) {
+  v.after = graph_->insert_point().prev();
+  v.order = ++displays_;
+}
+
+// A display is made when its elements are there, before what else an expression computes; unless elements
+// were converted since.
+Val Compiler::make_display(Symbol kind, const Val& display, std::vector<In> inputs, const Type* type) {
+  ir::Node& now = graph_->insert_point();
+  ir::Node* place = nullptr;
+  bool movable = display.after && &display.after->block() == &now.block();
+  for (ir::Node* n = movable ? display.after->next() : &now; n != &now && movable; n = n->next()) {
+    auto made = display_order_.find(n);
+    bool earlier = made != display_order_.end() && made->second < display.order;
+    movable = !n->is_return();
+    for (const In& in : inputs)
+      if (in.is_value() && in.value()->node() == n) {
+        movable = movable && made != display_order_.end();
+        place = nullptr;
+        earlier = true;
+      }
+    if (!place && !earlier) place = n;
+  }
+  ir::InsertAt there(movable && place ? *place : now);
+  Val made = simple(kind, std::move(inputs), type);
+  if (display.after) display_order_[made.in.value()->node()] = display.order;
+  return made;
 }
 
 // ---- names ----
@@ -266,6 +295,7 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
         types.push_back(v.items.back().type);
       }
       v.type = Type::tuple(types);
+      mark_display(v);
       return plain_value(std::move(v));
     }
     case ExprKind::dict:

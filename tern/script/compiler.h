@@ -19,6 +19,8 @@ struct Val {
   std::vector<Val> items;
   std::vector<Symbol> fields = {};  // of an operator's results: values, indices
   bool held = false;                // by a variable: another one does not name it again
+  ir::Node* after = nullptr;        // of a display: the last node of its elements
+  size_t order = 0;                 // of a display: which one it is
 
   bool is_constant() const { return kind == plain && in.is_constant(); }
   bool is_none() const { return is_constant() && in.constant().is_none() && type->is(ir::TypeKind::none); }
@@ -140,6 +142,8 @@ class Compiler {
   static Val constant(tern::Value v);
   static Val typed(In in, const Type* type);
   Val materialise(Val v, const Type* hint = nullptr);  // pieces into a node
+  void mark_display(Val& v);
+  Val make_display(Symbol kind, const Val& display, std::vector<In> inputs, const Type* type);
   In operand(const Val& v) { return materialise(v).in; }
 
   // ---- names ----
@@ -269,6 +273,9 @@ class Compiler {
   bool strict_;            // operators nobody knows are errors; what they give fits everything otherwise
   std::unique_ptr<ir::Graph> graph_;
   Frame* frame_ = nullptr;
+  size_t displays_ = 0;
+  std::unordered_map<const ir::Node*, size_t> display_order_;
+  bool plain_list_ = false;  // of the call that was matched last: see its node's meta
   std::unordered_map<std::string, const Stmt*> closures_;  // what fork() may name
   std::vector<Loop*> loops_;
   std::vector<With> withs_;

@@ -369,6 +369,10 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
       });
     }
     if (c->kind == Val::list && s.op) {
+      const Type* given = slots[i]->type;
+      plain_list_ =
+          plain_list_ || (given && given->is(TypeKind::list) && given->element()->is_tensor() &&
+                          a.type.kind == Pattern::list && a.type.items[0].kind == Pattern::optional);
       std::vector<In> items;
       for (const Val& item : c->items) items.push_back(operand(item));
       inputs.push_back(In::list(std::move(items)));
@@ -392,6 +396,7 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
       Bindings bindings;
       std::string reason;
       ir::Node& before = *graph_->insert_point().prev();
+      plain_list_ = false;
       std::optional<std::vector<In>> inputs =
           match(s, args, round != exactly, bindings, round == asking_why ? &reason : nullptr);
       if (!inputs) {
@@ -401,7 +406,11 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
         continue;
       }
       at_ = at;
-      if (s.op) return result(call_op(*s.op, *inputs));
+      if (s.op) {
+        ir::Node& made = call_op(*s.op, *inputs);
+        if (plain_list_) made.set_meta("plain_list", tern::Value(true));
+        return result(made);
+      }
       std::vector<const Type*> types;
       for (const Pattern& r : s.returns) {
         const Type* t = instantiate(r, bindings);

@@ -319,7 +319,13 @@ class Printer {
       return;
     }
     const Schema& s = n.op()->schema();
-    prepare(inputs.first(written_of(n).leading), [&](size_t i) { return Type::of(s.args[i].type); });
+    prepare(inputs.first(written_of(n).leading), [&](size_t i) { return argument_type(n, s, i); });
+  }
+  // A list of tensors may stand where one of optional tensors is due, and is written as what it is.
+  static const Type* argument_type(const ir::Node& n, const Schema& s, size_t i) {
+    const Type* type = Type::of(s.args[i].type);
+    bool optional = type->is(TypeKind::list) && type->element()->is(TypeKind::optional);
+    return optional && n.meta("plain_list") ? Type::list(type->element()->element()) : type;
   }
 
   void node(const ir::Node& n) {
@@ -472,7 +478,7 @@ class Printer {
       for (size_t i = 0; i < s.args.size(); ++i) {
         if (i == written.leading) i = s.args.size() - written.outs;
         if (i == s.args.size()) break;
-        std::string text = operand(n.input(i), Type::of(s.args[i].type));
+        std::string text = operand(n.input(i), argument_type(n, s, i));
         add(s.args[i].keyword_only ? s.args[i].name.str() + "=" + text : text);
       }
     } else {

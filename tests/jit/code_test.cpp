@@ -106,7 +106,20 @@ class Trace(nn.Module):
         n, c = h.shape
         return o + a.softmax(-1), b, h.view(c, n).permute(1, 0)[:, ::2]
 
+# Displays between other arguments: of operators, of methods, of tuples, and inside each other.
+class Displays(nn.Module):
+    def f(self, a, l: List[Tensor], k: int, m: List[int]) -> Tensor:
+        return a + l[0] + k + m[0]
+    def forward(self, x, y, z, n: int):
+        a = torch.index_put(x, [y.long(), z.long()], z)
+        b = torch.index_put(x.relu(), [None, torch.index_put(y, [x.long()], z).long()], z.relu())
+        c = self.f(torch.stack([x, y]), [a.relu(), b.view([n, x.size(0)])], len([x, y]), [len([z, x])])
+        d = self.f(c, [a, b], y.size(n), [n, x.size(1)])[[0, n], 1]
+        e = torch.roll(torch.cat([x.relu(), y], n), [x.size(0), 2], [0, int(y.sum())])
+        return (c, [d, e], x.size(n)), [(a, [b, c]), (b, [c.relu(), d])], torch.full([n, len([x])], int(x.sum()), dtype=y.dtype), [[a], [b, x.relu()]]
+
 modules = {
+    "displays": torch.jit.script(Displays()),
     "expressions": torch.jit.script(Expressions()),
     "control": torch.jit.script(Control()),
     "containers": torch.jit.script(Containers()),
@@ -137,8 +150,9 @@ const testing::OracleFiles& files() {
   return all;
 }
 
-constexpr const char* names[] = {"expressions", "control", "containers", "tasks",     "trace",     "norm",
-                                 "loss",        "pool",    "up",         "embedding", "transposed"};
+constexpr const char* names[] = {"displays", "expressions", "control",   "containers",
+                                 "tasks",    "trace",       "norm",      "loss",
+                                 "pool",     "up",          "embedding", "transposed"};
 
 struct Printed {
   std::string path, method, code;

@@ -182,3 +182,20 @@ def test_dynamically_quantized_scripts_become_programs(tmp_path, to):
     torch.jit.script(net).save(str(tmp_path / "dynamic.pt"))
     done = tern("convert", tmp_path / "dynamic.pt", tmp_path / f"dynamic.{to}", "--shapes", "input:2x8", "--check")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+
+class WithOptionals(torch.nn.Module):
+    def forward(self, x, mask: Optional[torch.Tensor] = None, scale: Optional[float] = None, n: int = 2):
+        if mask is not None:
+            x = x * mask
+        if scale is not None:
+            x = x * scale
+        return x * n
+
+
+@pytest.mark.parametrize("to", ["pt2", "onnx", "pt"])
+def test_inputs_that_are_not_given_are_checked_as_not_given(tmp_path, to):
+    torch.jit.script(WithOptionals()).save(str(tmp_path / "optional.pt"))
+    done = tern("convert", tmp_path / "optional.pt", tmp_path / f"converted.{to}", "--shapes", "x:2x3", "--check")
+    assert done.returncode == 0 and "largest difference 0" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,5 @@
 // The command on .pt files: TorchScript archives with their methods and code, and checkpoints of torch.save.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -320,7 +321,8 @@ int script_convert(const Convert& options) {
   save_model(program, options.to, {.opset = options.opset});
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
   if (!options.check) return 0;
-  Session after(load_model(options.to), {.backend = "interpreter"});
+  ExportedProgram written = load_model(options.to);
+  Session after(written, {.backend = "interpreter"});
   // With the sizes of the example where they were left open.
   for (Value& v : examples)
     if (v.is_tensor() && v.tensor().is_fake()) {
@@ -330,12 +332,16 @@ int script_convert(const Convert& options) {
           {"x"}, {ir::Type::tensor_like(make_tensor(sizes, v.tensor().dtype(), kCPU, true))}, {std::nullopt}};
       v = make_inputs(one, {}, {})[0];
     }
-  std::vector<Value> tensors;
-  for (const Value& v : examples)
-    if (v.is_tensor()) tensors.push_back(v);
+  // A .pt2 file takes all inputs of the script, None and numbers too; an .onnx file those that are tensors.
+  const std::vector<InputSpec>& specs = written.signature().inputs;
+  auto taken = std::count_if(specs.begin(), specs.end(),
+                             [](const InputSpec& s) { return s.kind == InputKind::user_input; });
+  std::vector<Value> given = examples;
+  if (static_cast<size_t>(taken) != examples.size())
+    std::erase_if(given, [](const Value& v) { return !v.is_tensor(); });
   NoGrad no_grad;
   Value before = module.call(options.method, examples);
-  return compare_runs({before}, after.run(tensors));
+  return compare_runs({before}, after.run(given));
 }
 
 }  // namespace tern::command
