@@ -270,6 +270,14 @@ class PickleParser {
     // A persistent id too: old files of torch.save name a class together with its source.
     if (kind != PickleKind::global && kind != PickleKind::object && kind != PickleKind::persistent)
       bad(fmt::format("a {} cannot be called", name_of(kind)));
+    // TorchScript calls its enums with the value alone.
+    PickleKind given = d_.nodes[args].kind;
+    bool alone = given == PickleKind::integer || given == PickleKind::real || given == PickleKind::string;
+    if (alone && kind == PickleKind::global &&
+        std::string_view(d_.nodes[callable].text, d_.nodes[callable].a).starts_with("__torch__")) {
+      push(args);
+      args = tuple_of(1);
+    }
     if (d_.nodes[args].kind != PickleKind::tuple)
       bad(fmt::format("the arguments are a {}, not a tuple", name_of(d_.nodes[args].kind)));
     PickleNode node(PickleKind::object);

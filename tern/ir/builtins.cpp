@@ -113,7 +113,8 @@ const BuiltinEntry* look_up(Symbol kind) {
   size_t colons = text.find("::");
   if (colons == std::string_view::npos) return nullptr;
   std::string_view space = text.substr(0, colons), name = text.substr(colons + 2);
-  if (space != "aten" && space != "prim" && space != "_operator" && space != "math" && space != "torch")
+  if (space != "aten" && space != "prim" && space != "_operator" && space != "math" && space != "torch" &&
+      space != "profiler")
     return nullptr;
   name = name.substr(0, name.find('.'));
   if (space == "prim" && name == "device") return &device;

@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/ir/builtin_families.h"
+#include "tern/tensor/generator.h"
 
 namespace tern::ir {
 namespace {
@@ -119,6 +120,16 @@ V bytes_of(Args in) {
   const Tensor& t = tensor_in(in, "nbytes");
   return t.numel() * SymInt(t.element_size());
 }
+// There is one device with data.
+V on_cpu(Args in) {
+  tensor_in(in, "cpu");
+  return in[0];
+}
+V seed_generator(Args in) {
+  need(in, 1, 1, "manual_seed");
+  manual_seed(static_cast<uint64_t>(in[0].to_int()));
+  return {};
+}
 V no_name(Args) { return {}; }
 V set_grad_enabled(Args in) {
   need(in, 1, 1, "set_grad_enabled");
@@ -198,6 +209,8 @@ constexpr BuiltinEntry table[] = {
     {"is_tracing", never},
     {"tensor", make_tensor_of},
     {"as_tensor", make_tensor_of},
+    {"cpu", on_cpu},
+    {"manual_seed", seed_generator, true},
     {"is_autocast_enabled", never},
     {"is_autocast_cpu_enabled", never},
     {"is_grad_enabled", grad_enabled},

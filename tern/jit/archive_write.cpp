@@ -240,6 +240,14 @@ class Pickler {
       memo_[v.box()] = out_.put();
       return;
     }
+    // The value alone, not in a tuple: so PyTorch writes and reads it.
+    if (const ir::EnumMember* m = ir::EnumMember::of(v)) {
+      size_t dot = m->type.view().rfind('.');
+      out_.global(m->type.view().substr(0, dot), m->type.view().substr(dot + 1));
+      value(m->value, Type::of(m->value));
+      out_.reduce();
+      return;
+    }
     Object* o = Object::of(v);
     if (!o)
       fail(ErrorKind::not_supported,

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tern/base/format.h"
+#include "tern/ir/enum_member.h"
 #include "tern/jit/archive.h"
 #include "tern/jit/reader.h"
 #include "tern/ops/quantized/detail/packed.h"
@@ -416,6 +417,12 @@ tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {
     std::vector<tern::Value> items;
     for (size_t i = 0; i < p.args().size(); ++i) items.push_back(read(p.args()[i]));
     return tern::Value::tuple(std::move(items));
+  }
+  if (type->kind == script::ClassKind::enumeration) {
+    tern::Value wanted = p.args().size() == 1 ? read(p.args()[0]) : tern::Value();
+    for (const script::Attribute& a : type->attributes)
+      if (const ir::EnumMember* m = ir::EnumMember::of(a.value); m && m->value.equals(wanted)) return a.value;
+    bad(fmt::format("{} is no member of {}", wanted.str(), class_name));
   }
   std::optional<Pickle> state = p.state();
   tern::Value object = script::Object::make(unit_, *type);

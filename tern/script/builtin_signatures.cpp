@@ -359,6 +359,8 @@ constexpr std::string_view schemas[] = {
     "prim::StringIndex(str string, int index) -> str",
     "prim::Print(...) -> ()",
     "aten::warn(str message, int stacklevel=2) -> ()",
+    "profiler::_record_function_enter_new(str name, str? args=None) -> Any",
+    "profiler::_record_function_exit._RecordFunction(Any _0) -> ()",
     "prim::RaiseException(str msg, str? cls=None) -> ()",
     "prim::TupleIndex(Any tup, int i) -> Any",
     "prim::unchecked_cast(t x) -> t",
@@ -390,6 +392,7 @@ constexpr std::string_view schemas[] = {
     "aten::broadcast_shapes(int[][] shapes) -> int[]",
     "aten::wait(Future(t) self) -> t",
     "aten::manual_seed(int seed) -> ()",
+    "aten::cpu(Tensor(a) self) -> Tensor(a)",
     "aten::_no_grad_fill_(Tensor(a!) tensor, float val) -> Tensor(a!)",
     "aten::_no_grad_zero_(Tensor(a!) tensor) -> Tensor(a!)",
 };

@@ -120,6 +120,15 @@ Sugar Compiler::name(const Expr& e) {
       }
       s.kind = Sugar::class_;
       s.owner = unit_.find_class(qualified);
+      if (s.owner) return s;
+      // A method by its full name, as hooks are called: the object is the first argument.
+      size_t dot = qualified.view().rfind('.');
+      ClassType* c =
+          dot == std::string_view::npos ? nullptr : unit_.find_class(Symbol(qualified.view().substr(0, dot)));
+      s.kind = Sugar::function;
+      s.callee = unit_.find_function(qualified);  // the class is read by now
+      if (!s.callee && c) s.callee = c->method(Symbol(qualified.view().substr(dot + 1)));
+      if (!s.callee) error(e.at, fmt::format("there is no function {}", qualified.view()));
       return s;
     }
     s.self = *v;

@@ -253,6 +253,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
       {"Dict", Type::dict(Type::string(), Type::tensor())},
       {"AnyType", Type::any()},
       {"torch.Stream", Type::any()},
+      {"Capsule", Type::any()},
       {"Callable", Type::function()}};
   if (auto it = names.find(path); it != names.end()) return it->second;
   if (quantized::is_native_class(path)) return Type::class_named(Symbol(path));
@@ -429,15 +430,22 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     return;
   }
   std::set<std::string> parameters, buffers;
-  auto names = [&](const Expr& e, std::set<std::string>& into) {
+  auto in_order = [&](const Expr& e, std::vector<std::string>& into) {
     if (e.kind == ExprKind::list)
       for (const ExprPtr& i : e.items)
-        if (i->kind == ExprKind::constant && i->value.is_string()) into.insert(i->value.string());
+        if (i->kind == ExprKind::constant && i->value.is_string()) into.push_back(i->value.string());
+  };
+  auto names = [&](const Expr& e, std::set<std::string>& into) {
+    std::vector<std::string> all;
+    in_order(e, all);
+    into.insert(all.begin(), all.end());
   };
   for (const StmtPtr& s : statements) {
     if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets.size() == 1) {
       if (s->targets[0]->text == "__parameters__") names(*s->value, parameters);
       if (s->targets[0]->text == "__buffers__") names(*s->value, buffers);
+      if (s->targets[0]->text == "__forward_pre_hooks__") in_order(*s->value, type.pre_hooks);
+      if (s->targets[0]->text == "__forward_hooks__") in_order(*s->value, type.hooks);
     }
   }
   for (const StmtPtr& s : statements) {

@@ -743,6 +743,13 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
         if (a.role == role) s += quoted(a.name.view()) + ", ";
       s += "]\n";
     }
+    for (auto& [word, hooks] :
+         {std::pair{"__forward_pre_hooks__", type.pre_hooks}, std::pair{"__forward_hooks__", type.hooks}}) {
+      if (hooks.empty()) continue;
+      s += std::string("  ") + word + " = [";
+      for (const std::string& h : hooks) s += quoted(h) + ", ";
+      s += "]\n";
+    }
   }
   for (const Attribute& a : type.attributes) {
     bool fine = is_identifier(a.name.view());

@@ -100,6 +100,7 @@ class ClassType {
   std::vector<Attribute> attributes;  // constants last have no slot
   std::vector<std::unique_ptr<Function>> methods;
   std::vector<std::tuple<Symbol, Function*, Function*>> properties;  // name, getter, setter or nullptr
+  std::vector<std::string> pre_hooks, hooks;  // methods that whoever calls forward calls before and after it
   Unit* unit = nullptr;
   bool part_of_trace = false;  // its methods take what the trace around them hands in: not for users to call
 
