@@ -13,6 +13,14 @@ namespace tern::ir {
 
 namespace {
 
+// Nobody reads it, but a tuple may be taken apart on the way.
+tern::Value nothing_of(const Type& type) {
+  if (!type.is(TypeKind::tuple)) return {};
+  std::vector<tern::Value> parts;
+  for (const Type* t : type.elements()) parts.push_back(nothing_of(*t));
+  return tern::Value::tuple(std::move(parts));
+}
+
 struct Frame {
   const RunOptions& options;
   std::vector<tern::Value> registers;
@@ -331,7 +339,7 @@ struct Runner {
         failf(ErrorKind::not_supported, "the interpreter has no {}; define() it as an operator",
               n.kind().view());
       case Act::uninitialized:
-        give(i, tern::Value());
+        give(i, nothing_of(*n.output().type()));
         break;
       case Act::sort: {
         tern::Value list = input(i, 0);

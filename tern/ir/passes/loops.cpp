@@ -28,6 +28,20 @@ int64_t count_nodes(const Block& b, int64_t limit) {
   return count;
 }
 
+// Every value that is used stands for itself; copying gives those of the block itself their new ones.
+void keep_outside(const Operand& o, ValueMap& map) {
+  if (o.is_value()) map.emplace(&o.value(), In(o.value()));
+  if (o.is_list())
+    for (const Operand& item : o.list()) keep_outside(item, map);
+}
+void keep_outside(const Block& b, ValueMap& map) {
+  for (const Node& n : b) {
+    for (const Operand& o : n.inputs()) keep_outside(o, map);
+    for (const Block* inner : n.blocks()) keep_outside(*inner, map);
+  }
+  for (const Operand& o : b.returns()) keep_outside(o, map);
+}
+
 bool unroll(Graph& graph, Node& loop) {
   const Block& body = *loop.blocks()[0];
   const tern::Value* trips = constant_of(loop.input(0));
@@ -41,6 +55,7 @@ bool unroll(Graph& graph, Node& loop) {
   InsertAt here(loop);
   for (int64_t i = 0; i < times; ++i) {
     ValueMap map;
+    keep_outside(body, map);
     map[&body.param(0)] = In(tern::Value(i));
     for (size_t k = 0; k < carried.size(); ++k) map[&body.param(k + 1)] = carried[k];
     std::vector<In> results = graph.inline_block(body, map);
