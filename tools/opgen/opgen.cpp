@@ -148,17 +148,22 @@ string family_includes(const Family& f, const vector<Family>& families) {
 
 bool is_out_exact(const Entry& e) {
   if (e.has("pointwise") || is_composite(e)) return e.has("out_same");
+  // What is made from numbers takes the type of out=, where it can hold them.
+  if (std::none_of(e.params.begin(), e.params.end(),
+                   [](const Param& p) { return p.type.rfind("Tensor", 0) == 0; }))
+    return false;
   return !e.has("out_casts") || e.flags.at("out_casts") == "uint8";
 }
 
-// One bit a type, by ATen's numbers of them; those of quantized tensors, which have their own rules, are set.
+// One bit a type, by ATen's numbers of them. Set are those of quantized tensors, which have their own rules,
+// and of wide unsigned integers: ONNX computes with them where PyTorch does not.
 unsigned long dtype_bits(const Family& f, const Entry& e) {
   static const std::map<string, vector<int>> types = {
       {"bool", {11}},     {"int", {0, 1, 2, 3, 4}}, {"uint", {27, 28, 29}}, {"half", {5, 15}},
       {"float", {6, 7}},  {"complex", {9, 10}},     {"complex32", {8}},     {"float8", {23, 24, 25, 26}},
       {"uint8", {0}},     {"int32", {3}},           {"int64", {4}},         {"float16", {5}},
       {"bfloat16", {15}}, {"float8_e5m2", {23}},    {"float32", {6}},       {"float64", {7}}};
-  unsigned long bits = 1ul << 12 | 1ul << 13 | 1ul << 14;
+  unsigned long bits = 7ul << 12 | 7ul << 27;
   for (const string& word : e.dtypes) {
     auto it = types.find(word);
     if (it == types.end()) die(f.path, e.dtypes_line, "opgen knows no types '" + word + "'");

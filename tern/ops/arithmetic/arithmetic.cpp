@@ -60,7 +60,7 @@ Shapes shape_div_Tensor_mode(const args::div_Tensor_mode& a) {
 void kernel_div_Tensor_mode(const args::div_Tensor_mode& a, Out out) {
   if (a.rounding_mode) {
     const DType d = result_type({a.self, a.other});
-    const bool whole = is_integral(d) && (d == kByte || is_signed(d));
+    const bool whole = is_integral(d);
     if (!whole && (!is_floating(d) || is_float8(d)))
       not_implemented_for(*a.rounding_mode == "floor" ? "div_floor_cpu" : "div_trunc_cpu", d);
   }
@@ -117,7 +117,7 @@ Shapes shape_clamp_Tensor(const args::clamp_Tensor& a) {
 }
 void kernel_clamp_Tensor(const args::clamp_Tensor& a, Out out) {
   const DType d = result_type({a.self, a.min.defined() ? a.min : a.self, a.max.defined() ? a.max : a.self});
-  if (is_float8(d) || (is_integral(d) && d != kByte && !is_signed(d))) not_implemented_for("clamp_cpu", d);
+  if (is_float8(d)) not_implemented_for("clamp_cpu", d);
   if (a.min.defined() && a.max.defined())
     run_loop("clamp_tensor", {a.self, a.min, a.max}, out[0]);
   else if (a.min.defined())

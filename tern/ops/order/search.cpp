@@ -259,7 +259,7 @@ Shapes unique_rows_shape(const char* op, const Tensor& self, int64_t dim) {
 // The type that both are compared in.
 void check_ordered(const Tensor& sequence, const Tensor& values) {
   const DType d = result_type({sequence, values});
-  const bool whole = is_integral(d) && (d == kByte || is_signed(d));
+  const bool whole = is_integral(d);
   if (!whole && (!is_floating(d) || is_float8(d))) not_implemented_for("searchsorted_out_cpu", d);
 }
 
