@@ -9,7 +9,6 @@
 #include "tern/ir/auto_functionalized.h"
 #include "tern/ir/higher_order.h"
 #include "tern/ops.h"
-#include "tern/sym/shape_env.h"
 
 namespace tern::capture {
 

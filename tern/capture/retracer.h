@@ -10,6 +10,7 @@
 #include "tern/capture/recorder.h"
 #include "tern/capture/retrace.h"
 #include "tern/ir/builtins.h"
+#include "tern/sym/shape_env.h"
 #include "tern/tree/tree.h"
 
 namespace tern::ir {

@@ -66,7 +66,10 @@ const std::vector<Case>& cases() {
        }},
       {"conv3d", [] { return Conv3d(2, 3, 3); }},
       {"conv_transpose1d", [] { return ConvTranspose1d(3, 8, 5); }},
-      {"conv_transpose3d", [] { return ConvTranspose3d(2, 4, {2, 3, 1}); }},
+      {"conv_transpose3d",
+       [] {
+         return ConvTranspose3d(2, 4, {2, 3, 1});
+       }},
       {"conv_transpose2d", [] { return ConvTranspose2d({.in = 4, .out = 6, .kernel = 3, .groups = 2}); }},
       {"embedding", [] { return Embedding(50, 7); }, 2e-6},
       {"embedding_padding", [] { return Embedding({.count = 5, .dim = 3, .padding_idx = 1}); }, 2e-6},

@@ -152,9 +152,7 @@ Tensor ldexp_body(const Tensor& self, const Tensor& other) {
   const bool kept = self.is_floating_point() && is_integral(other.dtype()) && result.dtype() != self.dtype();
   return kept ? to(result, self.dtype()) : result;
 }
-Tensor body_linalg_vecdot(const args::linalg_vecdot& a) {
-  return sum(conj(a.x) * a.y, Ints(a.dim));
-}
+Tensor body_linalg_vecdot(const args::linalg_vecdot& a) { return sum(conj(a.x) * a.y, Ints(a.dim)); }
 
 Tensor body_tensordot(const args::tensordot& a) {
   if (a.dims_self.size() != a.dims_other.size())
