@@ -182,11 +182,12 @@ TEST(KernelsConv, direct_follows_the_definition) {
   shapes.push_back(shape(1, 3, 4, 20, 1, 29, 5, 2, 2, 1));
   shapes.push_back(shape(2, 1, 3, 20, 1, 13, 3, 2, 2, 2));
   shapes.push_back(shape(3, 1, 2, 9, 1, 6, 3, 1, 1, 1));
+  std::erase_if(shapes, [](const ConvShape& s) { return !DirectConv::fits(s); });
+  EXPECT_GE(shapes.size(), 14u);
   on_every_target([&] {
     for (const ConvShape& s : shapes) {
       SCOPED_TRACE(&s - shapes.data());
-      if (DirectConv::fits(s))
-        follows_the_definition<DirectConv>(s, {Activation::relu, Activation::hardswish});
+      follows_the_definition<DirectConv>(s, {Activation::relu, Activation::hardswish});
     }
   });
 }
