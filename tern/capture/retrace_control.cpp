@@ -479,7 +479,7 @@ void Retracer::record_loop(const ir::Node& node, const tern::Value& trips, const
           continue;
         }
         tern::Value start = plain(c.start);
-        std::string_view name = body.param(i + 1).name();
+        std::string name = body.param(i + 1).name();
         if (start.is_tensor()) {
           Tensor t = in_any_round(start.tensor(), c.free);
           core_.bind(t, block.add_param(ir::Type::tensor_like(t), name));
