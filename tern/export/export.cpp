@@ -383,18 +383,7 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
   capture::Retraced retraced = capture::retrace(*from.graph, options);
 
   auto data = std::make_shared<ExportedProgram::Data>();
-  data->signature = from.signature;
-  data->state = from.state;
-  data->constants = from.constants;
-  data->in_spec = from.in_spec;
-  data->out_spec = from.out_spec;
-  data->arg_names = from.arg_names;
-  data->int_inputs = from.int_inputs;
-  data->runtime_checks = from.runtime_checks;
-  data->module_calls = from.module_calls;
-  data->example_args = from.example_args;
-  data->example_kwargs = from.example_kwargs;
-  data->root_type = from.root_type;
+  static_cast<ExportedProgram::Interface&>(*data) = from;
   data->dialect = dialect;
   data->graph = std::move(retraced.graph);
   for (size_t i = 0; i < data->signature.inputs.size(); ++i)

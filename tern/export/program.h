@@ -75,8 +75,8 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // A cheap handle: copies share the graph and the state.
 class ExportedProgram {
  public:
-  struct Data {
-    std::unique_ptr<ir::Graph> graph;
+  // All but the graph: a pass that makes a new graph keeps it.
+  struct Interface {
     GraphSignature signature;
     NamedTensors state;      // parameters and persistent buffers, shared tensors under each of their names
     NamedTensors constants;  // lifted constants and buffers that are not persistent
@@ -89,6 +89,9 @@ class ExportedProgram {
     std::optional<Value> example_args, example_kwargs;  // a tuple, a dict
     Dialect dialect = Dialect::training;
     std::string root_type;  // the class that was exported
+  };
+  struct Data : Interface {
+    std::unique_ptr<ir::Graph> graph;
   };
 
   ExportedProgram() = default;  // no program
