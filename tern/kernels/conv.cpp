@@ -572,7 +572,7 @@ PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float*
   auto try_own = [&]<class Conv>(bool fits, std::type_identity<Conv>) {
     if (!fits || !last || work >= kWorthThreads) return;
     ways.push_back(std::make_unique<Own<Conv>>(s, weight, bias, activation, 1));
-    if (threads > 1 && work > kWorthThreads / 16)
+    if (threads > 1 && work > kWorthThreads / 4)
       ways.push_back(std::make_unique<Own<Conv>>(s, weight, bias, activation, threads));
   };
   try_own(DirectConv::fits(s), std::type_identity<DirectConv>());
@@ -583,7 +583,7 @@ PreparedConv::PreparedConv(const ConvShape& s, const float* weight, const float*
       ways.push_back(std::make_unique<Library>(g, weight, bias, attributes.attr, add_residual, last, n));
     };
     if (work < kWorthThreads) add(1);
-    if (work >= kWorthThreads || (threads > 1 && work > kWorthThreads / 16)) add(threads);
+    if (work >= kWorthThreads || (threads > 1 && work > kWorthThreads / 4)) add(threads);
   }
   size_t best = 0;
   double least = 0;

@@ -19,33 +19,40 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Maximum (NaN wins) or sum over a window; kVectors vectors of channels stay in registers.
+// Maximum (NaN wins) or sum over a window; kVectors vectors of channels stay in registers. Maxima and NaNs
+// are found apart, which makes the chain from one position to the next one instruction long.
 template <bool kMaximum, int kVectors, class D>
 HWY_ATTR HWY_INLINE void pool_block(D d, const Windows& w, const Range& a, const Range& b, const Range& c,
                                     int64_t channels, const float* HWY_RESTRICT in, float* HWY_RESTRICT out) {
   using V = hn::Vec<D>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const size_t lanes = hn::Lanes(d);
+  const int64_t next = w.step[2] * channels;
   const V start = hn::Set(d, kMaximum ? -std::numeric_limits<float>::infinity() : 0.0f);
-  V a0 = start, a1 = start, a2 = start, a3 = start;
-  auto take = [&](V acc, const float* x) HWY_ATTR {
+  V v0 = start, v1 = start, v2 = start, v3 = start;
+  V n0 = hn::Zero(d), n1 = n0, n2 = n0, n3 = n0;  // NaN where there was one
+  auto take = [&](V& acc, V& nan, const float* x) HWY_ATTR {
     const V v = hn::LoadU(d, x);
-    if constexpr (kMaximum) return hn::IfThenElse(hn::Or(hn::Gt(v, acc), hn::IsNaN(v)), v, acc);
-    return hn::Add(acc, v);
+    if constexpr (kMaximum) {
+      nan = hn::IfThenElse(hn::IsNaN(v), v, nan);
+      acc = hn::Max(acc, v);
+    } else {
+      acc = hn::Add(acc, v);
+    }
   };
   for (int64_t i = a.begin; i < a.end; i += w.step[0])
-    for (int64_t j = b.begin; j < b.end; j += w.step[1])
-      for (int64_t k = c.begin; k < c.end; k += w.step[2]) {
-        const float* x = in + ((i * w.in[1] + j) * w.in[2] + k) * channels;
-        a0 = take(a0, x);
-        if constexpr (kVectors == 4)
-          a1 = take(a1, x + lanes), a2 = take(a2, x + 2 * lanes), a3 = take(a3, x + 3 * lanes);
+    for (int64_t j = b.begin; j < b.end; j += w.step[1]) {
+      const float* x = in + ((i * w.in[1] + j) * w.in[2] + c.begin) * channels;
+      for (int64_t k = c.begin; k < c.end; k += w.step[2], x += next) {
+        take(v0, n0, x);
+        if constexpr (kVectors > 1) take(v1, n1, x + lanes);
+        if constexpr (kVectors > 2) take(v2, n2, x + 2 * lanes), take(v3, n3, x + 3 * lanes);
       }
-  hn::StoreU(a0, d, out);
-  if constexpr (kVectors == 4) {
-    hn::StoreU(a1, d, out + lanes);
-    hn::StoreU(a2, d, out + 2 * lanes);
-    hn::StoreU(a3, d, out + 3 * lanes);
-  }
+    }
+  auto give = [&](V acc, V nan, float* to)
+                  HWY_ATTR { hn::StoreU(kMaximum ? hn::IfThenElse(hn::IsNaN(nan), nan, acc) : acc, d, to); };
+  give(v0, n0, out);
+  if constexpr (kVectors > 1) give(v1, n1, out + lanes);
+  if constexpr (kVectors > 2) give(v2, n2, out + 2 * lanes), give(v3, n3, out + 3 * lanes);
 }
 template <bool kMaximum>
 HWY_ATTR HWY_INLINE void pool_window(const Windows& w, const Range& a, const Range& b, const Range& c,
@@ -56,6 +63,8 @@ HWY_ATTR HWY_INLINE void pool_window(const Windows& w, const Range& a, const Ran
   int64_t at = 0;
   for (; at + 4 * lanes <= channels; at += 4 * lanes)
     pool_block<kMaximum, 4>(wide, w, a, b, c, channels, in + at, out + at);
+  for (; at + 2 * lanes <= channels; at += 2 * lanes)
+    pool_block<kMaximum, 2>(wide, w, a, b, c, channels, in + at, out + at);
   for (; at + lanes <= channels; at += lanes)
     pool_block<kMaximum, 1>(wide, w, a, b, c, channels, in + at, out + at);
   for (; at < channels; ++at) pool_block<kMaximum, 1>(one, w, a, b, c, channels, in + at, out + at);
@@ -98,8 +107,22 @@ HWY_ATTR void affine_line(const float* x, const float* scale, const float* shift
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale[i] + shift[i];
 }
 
+// Columns [from, to) of three rows: the colours of a picture, and what every network of images begins with.
+HWY_ATTR HWY_INLINE void interleave_three(int64_t columns, int64_t from, int64_t to, const float* x,
+                                          float* y) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t j = from;
+  for (; j + lanes <= to; j += lanes)
+    hn::StoreInterleaved3(hn::LoadU(d, x + j), hn::LoadU(d, x + columns + j),
+                          hn::LoadU(d, x + 2 * columns + j), d, y + 3 * j);
+  for (; j < to; ++j)
+    for (int64_t i = 0; i < 3; ++i) y[3 * j + i] = x[i * columns + j];
+}
+
 // Tiles of 16 by 16: a cache line of either side is read or written whole.
 HWY_ATTR void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to, const float* x, float* y) {
+  if (rows == 3) return interleave_three(columns, from, to, x, y);
   constexpr int64_t kTile = 16;
   for (int64_t c = from; c < to; c += kTile)
     for (int64_t r = 0; r < rows; r += kTile) {

@@ -47,17 +47,17 @@ void each_plane(DType type, const char* what, const PoolShape& s, const void* fr
 // The best of each column over the rows of a window, then the best of the columns: what a window's rows share
 // with its neighbours is done once, along memory.
 void max_pool_planes(const PoolShape& s, const Windows& w, const float* x, float* y, int64_t* indices) {
-  const int64_t wide = w.in[1];
+  const int64_t wide = w.in[2];
   parallel_for(0, s.planes, std::max<int64_t>(1, 16384 / (w.in_volume + 1)), [&](int64_t begin, int64_t end) {
     std::vector<float> best(static_cast<size_t>(wide));
     std::vector<int32_t> row(static_cast<size_t>(wide));
     for (int64_t p = begin; p < end; ++p) {
       const float* in = x + p * w.in_volume;
       int64_t o = p * w.out_volume;
-      for (const Range& a : w.ranges[0]) {
+      for (const Range& a : w.ranges[1]) {
         std::fill(best.begin(), best.end(), -std::numeric_limits<float>::infinity());
         std::fill(row.begin(), row.end(), static_cast<int32_t>(a.begin));
-        for (int64_t i = a.begin; i < a.end; i += w.step[0]) {
+        for (int64_t i = a.begin; i < a.end; i += w.step[1]) {
           const float* line = in + i * wide;
           for (int64_t j = 0; j < wide; ++j) {
             const bool better = line[j] > best[j] || line[j] != line[j];
@@ -65,10 +65,10 @@ void max_pool_planes(const PoolShape& s, const Windows& w, const float* x, float
             row[j] = better ? static_cast<int32_t>(i) : row[j];
           }
         }
-        for (const Range& b : w.ranges[1]) {
+        for (const Range& b : w.ranges[2]) {
           int64_t at = b.begin;
           float top = best[b.begin];
-          for (int64_t j = b.begin + w.step[1]; j < b.end; j += w.step[1]) {
+          for (int64_t j = b.begin + w.step[2]; j < b.end; j += w.step[2]) {
             // Of equal ones the first in the plane; of several NaNs the last.
             const bool nan = best[j] != best[j];
             if (best[j] > top || (best[j] == top && row[j] < row[at]) ||
@@ -85,22 +85,22 @@ void max_pool_planes(const PoolShape& s, const Windows& w, const float* x, float
 }
 
 void avg_pool_planes(const PoolShape& s, const Windows& w, const float* x, float* y) {
-  const int64_t wide = w.in[1];
+  const int64_t wide = w.in[2];
   const Range one{0, 1, 1};
   parallel_for(0, s.planes, std::max<int64_t>(1, 16384 / (w.in_volume + 1)), [&](int64_t begin, int64_t end) {
     std::vector<float> sum(static_cast<size_t>(wide));
     for (int64_t p = begin; p < end; ++p) {
       const float* in = x + p * w.in_volume;
       float* out = y + p * w.out_volume;
-      for (const Range& a : w.ranges[0]) {
+      for (const Range& a : w.ranges[1]) {
         std::fill(sum.begin(), sum.end(), 0.0f);
         for (int64_t i = a.begin; i < a.end; ++i)
           for (int64_t j = 0; j < wide; ++j) sum[j] += in[i * wide + j];
-        for (const Range& b : w.ranges[1]) {
+        for (const Range& b : w.ranges[2]) {
           float total = 0;
           for (int64_t j = b.begin; j < b.end; ++j) total += sum[j];
           const bool empty = a.end <= a.begin || b.end <= b.begin;
-          *out++ = empty ? 0.0f : total / static_cast<float>(w.divisor(s, a, b, one));
+          *out++ = empty ? 0.0f : total / static_cast<float>(w.divisor(s, one, a, b));
         }
       }
     }
@@ -110,10 +110,10 @@ void avg_pool_planes(const PoolShape& s, const Windows& w, const float* x, float
 // Two dims of floats with windows that hold something.
 bool is_plain(DType type, const PoolShape& s, const Windows& w) {
   if (type != kFloat || s.dims != 2) return false;
-  for (int d = 0; d < 2; ++d)
+  for (int d = 1; d < 3; ++d)
     for (const Range& r : w.ranges[d])
       if (r.end <= r.begin) return false;
-  return w.in[0] <= INT32_MAX;
+  return w.in[1] <= INT32_MAX;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ struct Range {
   int64_t begin, end, padded;  // positions inside; how many count when padding counts
 };
 
-struct Windows {
+struct Windows {  // of three dims, the last ones those of the pooling: inner loops are the long ones
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, step[3] = {1, 1, 1};
   std::vector<Range> ranges[3];
   int64_t in_volume = 1, out_volume = 1;
@@ -20,30 +20,30 @@ struct Windows {
   explicit Windows(const PoolShape& s) {
     if (s.dims < 1 || s.dims > 3)
       failf(ErrorKind::value, "pooling: expected 1 to 3 spatial dims, got {}", s.dims);
-    for (int d = 0; d < 3; ++d) {
-      if (d >= s.dims) {
-        ranges[d] = {{0, 1, 1}};
-        continue;
-      }
-      in[d] = s.in_size[d], out[d] = s.out_size[d];
+    const int first = 3 - s.dims;
+    for (int d = 0; d < first; ++d) ranges[d] = {{0, 1, 1}};
+    for (int i = 0; i < s.dims; ++i) {
+      const int d = first + i;
+      in[d] = s.in_size[i], out[d] = s.out_size[i];
       if (!s.adaptive) {
-        step[d] = s.dilation[d];
-        if (s.stride[d] < 1 || s.dilation[d] < 1 || s.kernel[d] < 1)
+        step[d] = s.dilation[i];
+        if (s.stride[i] < 1 || s.dilation[i] < 1 || s.kernel[i] < 1)
           fail(ErrorKind::value, "pooling: kernel size, stride and dilation must be positive");
-        if (s.padding[d] > s.kernel[d] / 2)
+        if (s.padding[i] > s.kernel[i] / 2)
           fail(ErrorKind::value, "pooling: padding must be at most half of the kernel size");
       }
+      ranges[d].reserve(static_cast<size_t>(out[d]));
       for (int64_t o = 0; o < out[d]; ++o) {
         if (s.adaptive) {
           const int64_t from = o * in[d] / out[d], to = ((o + 1) * in[d] + out[d] - 1) / out[d];
           ranges[d].push_back({from, to, to - from});
           continue;
         }
-        int64_t from = o * s.stride[d] - s.padding[d];
-        const int64_t reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
-        const int64_t padded = std::min(from + reach, in[d] + s.padding[d]) - from;
+        int64_t from = o * s.stride[i] - s.padding[i];
+        const int64_t reach = (s.kernel[i] - 1) * s.dilation[i] + 1;
+        const int64_t padded = std::min(from + reach, in[d] + s.padding[i]) - from;
         const int64_t to = std::min(from + reach, in[d]);
-        while (from < 0) from += s.dilation[d];
+        while (from < 0) from += s.dilation[i];
         ranges[d].push_back({from, to, padded});
       }
     }
