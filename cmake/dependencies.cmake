@@ -4,10 +4,9 @@ find_package(Threads REQUIRED)
 if(TERN_OPENMP)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
 endif()
-find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
 
-# These have no CMake files that all distributions agree on: a header is enough, for none of them is linked.
+# These have no CMake files that all distributions agree on: a header is enough for most, which are not linked.
 function(tern_find name header)
   string(TOUPPER TERN_${name} variable)
   find_path(${variable}_INCLUDE_DIR ${header} PATH_SUFFIXES openblas)
@@ -18,6 +17,8 @@ function(tern_find name header)
   target_include_directories(tern_${name} SYSTEM INTERFACE ${${variable}_INCLUDE_DIR})
 endfunction()
 tern_find(hwy hwy/highway.h)
+tern_find(deflate libdeflate.h)
+find_library(TERN_DEFLATE_LIBRARY deflate REQUIRED)
 
 # Loaded when first needed (tern/kernels/late.h), by the name that the linker would have recorded.
 function(tern_load_late name header macro)
@@ -35,5 +36,5 @@ tern_load_late(openblas cblas.h TERN_OPENBLAS_FILE)
 tern_load_late(lapacke lapacke.h TERN_LAPACKE_FILE)
 
 add_library(tern_dependencies INTERFACE)
-target_link_libraries(tern_dependencies INTERFACE Threads::Threads $<$<BOOL:${TERN_OPENMP}>:OpenMP::OpenMP_CXX> ZLIB::ZLIB fmt::fmt
-  tern_dnnl tern_hwy tern_lapacke tern_openblas ${CMAKE_DL_LIBS})
+target_link_libraries(tern_dependencies INTERFACE Threads::Threads $<$<BOOL:${TERN_OPENMP}>:OpenMP::OpenMP_CXX> fmt::fmt ${TERN_DEFLATE_LIBRARY}
+  tern_deflate tern_dnnl tern_hwy tern_lapacke tern_openblas ${CMAKE_DL_LIBS})

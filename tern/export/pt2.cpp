@@ -188,7 +188,7 @@ class Loader {
   }
 
   io::Blob weights(const std::string& member) {
-    bool check = options_.check_weights || total_ <= (uint64_t{64} << 20);
+    bool check = options_.check_weights || total_ <= io::checked_unasked;
     return zip_.read(member, check ? io::Crc::check : io::Crc::skip);
   }
 

@@ -20,7 +20,7 @@ void save(const ExportedProgram& program, const std::string& path, const SaveOpt
 std::vector<uint8_t> save_to_memory(const ExportedProgram& program, const SaveOptions& options = {});
 
 struct LoadOptions {
-  // Checksums of the weights: always checked up to 64 MiB, beyond only if asked for, because that reads the
+  // Checksums of the weights: always checked up to 1 MiB, beyond only if asked for, because that reads the
   // whole file.
   bool check_weights = false;
   std::vector<std::pair<std::string, std::string>>* extra_files = nullptr;  // gets them

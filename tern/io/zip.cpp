@@ -1,6 +1,6 @@
 #include "tern/io/zip.h"
 
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +9,11 @@
 #include "tern/base/format.h"
 
 namespace tern::io {
+
+// A null pointer means "the initial value" to the library.
+uint32_t crc32(Bytes bytes, uint32_t seed) {
+  return bytes.empty() ? seed : libdeflate_crc32(seed, bytes.data(), bytes.size());
+}
 
 namespace {
 
@@ -215,36 +220,23 @@ namespace {
 
 // Inflates into exactly `size` bytes; a reason when the data do not give exactly that many.
 const char* inflate_all(Bytes from, uint8_t* to, uint64_t size) {
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return "out of memory";
-  const uint8_t* in = from.data();
-  uint64_t in_left = from.size(), out_left = size;
-  uint8_t none;
-  stream.next_out = size ? to : &none;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    if (stream.avail_in == 0 && in_left > 0) {
-      uInt n = static_cast<uInt>(std::min<uint64_t>(in_left, 1u << 30));
-      stream.next_in = const_cast<Bytef*>(in);
-      stream.avail_in = n;
-      in += n;
-      in_left -= n;
-    }
-    if (stream.avail_out == 0 && out_left > 0) {
-      uInt n = static_cast<uInt>(std::min<uint64_t>(out_left, 1u << 30));
-      stream.avail_out = n;
-      out_left -= n;
-    }
-    // Told that all is there, it keeps no window for a next call.
-    status = inflate(&stream, in_left == 0 && out_left == 0 ? Z_FINISH : Z_NO_FLUSH);
+  struct Free {
+    void operator()(libdeflate_decompressor* d) const { libdeflate_free_decompressor(d); }
+  };
+  thread_local const std::unique_ptr<libdeflate_decompressor, Free> inflater(libdeflate_alloc_decompressor());
+  if (!inflater) return "out of memory";
+  size_t used = 0, filled = 0;
+  switch (
+      libdeflate_deflate_decompress_ex(inflater.get(), from.data(), from.size(), to, size, &used, &filled)) {
+    case LIBDEFLATE_SUCCESS:
+      break;
+    case LIBDEFLATE_INSUFFICIENT_SPACE:
+      return "it inflates to more bytes than the directory says";
+    default:
+      return "its compressed data are corrupt or truncated";
   }
-  bool filled = stream.avail_out == 0 && out_left == 0, used = stream.avail_in == 0 && in_left == 0;
-  inflateEnd(&stream);
-  if (status == Z_BUF_ERROR)
-    return filled ? "it inflates to more bytes than the directory says" : "its compressed data are truncated";
-  if (status != Z_STREAM_END) return "its compressed data are corrupt";
-  if (!filled) return "it inflates to fewer bytes than the directory says";
-  if (!used) return "bytes follow its compressed data";
+  if (filled != size) return "it inflates to fewer bytes than the directory says";
+  if (used != from.size()) return "bytes follow its compressed data";
   return nullptr;
 }
 
@@ -326,29 +318,20 @@ bool insert_name(std::vector<uint32_t>& table, const std::vector<ZipMember>& mem
 
 }  // namespace
 
+// A member is compressed when all of it is there.
 struct ZipWriter::Deflater {
-  z_stream stream{};
-  std::vector<uint8_t> out = std::vector<uint8_t>(1 << 16);
+  std::vector<uint8_t> content;
 
-  Deflater() {
-    if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-      fail("zip: out of memory for compression");
-  }
-  ~Deflater() { deflateEnd(&stream); }
-
-  void run(Bytes in, int flush, Sink& sink) {
-    do {
-      uInt n = static_cast<uInt>(std::min<size_t>(in.size(), 1u << 30));
-      stream.next_in = const_cast<Bytef*>(in.data());
-      stream.avail_in = n;
-      in = in.drop_front(n);
-      do {
-        stream.next_out = out.data();
-        stream.avail_out = static_cast<uInt>(out.size());
-        deflate(&stream, in.empty() ? flush : Z_NO_FLUSH);
-        sink.write(out.data(), out.size() - stream.avail_out);
-      } while (stream.avail_out == 0);
-    } while (!in.empty());
+  void finish(Sink& sink) const {
+    struct Free {
+      void operator()(libdeflate_compressor* c) const { libdeflate_free_compressor(c); }
+    };
+    constexpr int kLevel = 6;
+    const std::unique_ptr<libdeflate_compressor, Free> compressor(libdeflate_alloc_compressor(kLevel));
+    if (!compressor) fail("zip: out of memory for compression");
+    std::vector<uint8_t> out(libdeflate_deflate_compress_bound(compressor.get(), content.size()));
+    sink.write(out.data(), libdeflate_deflate_compress(compressor.get(), content.data(), content.size(),
+                                                       out.data(), out.size()));
   }
 };
 
@@ -413,7 +396,7 @@ void ZipWriter::write(Bytes chunk) {
     failf(ErrorKind::value, "zip: member '{}' was declared with {} bytes but gets more", member.name,
           *declared_);
   if (deflater_)
-    deflater_->run(chunk, Z_NO_FLUSH, sink_);
+    deflater_->content.insert(deflater_->content.end(), chunk.begin(), chunk.end());
   else
     sink_.write(chunk);
 }
@@ -424,7 +407,7 @@ void ZipWriter::end() {
   if (declared_ && member.size != *declared_)
     failf(ErrorKind::value, "zip: member '{}' was declared with {} bytes but got {}", member.name, *declared_,
           member.size);
-  if (deflater_) deflater_->run({}, Z_FINISH, sink_);
+  if (deflater_) deflater_->finish(sink_);
   deflater_.reset();
   member.compressed_size = sink_.position() - member.end_limit;
   Record descriptor;

@@ -29,6 +29,8 @@ struct ZipLimits {
 };
 
 enum class Crc : uint8_t { skip, check };
+constexpr uint64_t checked_unasked = uint64_t{1}
+                                     << 20;  // bytes of weights a loader checks: as many as cost nothing
 
 // Opening reads the directory only: O(members), whatever the file's size. All errors are ErrorKind::file
 // and start with the archive's name.

@@ -38,7 +38,7 @@ StorageReader storages_in(const io::ZipReader& zip, std::string folder, bool che
   uint64_t total = 0;
   for (const io::ZipMember& m : zip.members())
     if (m.name.starts_with(folder)) total += m.size;
-  bool check = check_all || total <= checked_always;
+  bool check = check_all || total <= io::checked_unasked;
   return [&zip, folder = std::move(folder), check](std::string_view key, uint64_t) -> io::Blob {
     std::string name = folder + std::string(key);
     const io::ZipMember* m = zip.find(name);

@@ -20,11 +20,11 @@ struct LoadOptions {
   std::map<std::string, std::string>* extra_files = nullptr;
   bool compile_all =
       false;  // true: all code now, with its errors; else each function when it is first called
-  bool check_weights = false;  // CRC of all weights: reads them all. Up to 64 MiB are always checked
+  bool check_weights = false;  // CRC of all weights: reads them all. Up to 1 MiB are always checked
   ArchiveFacts* facts = nullptr;
 };
 
-// Tensors are mapped from the file, copy on write: loading reads no weights beyond 64 MiB. Throws Error(file)
+// Tensors are mapped from the file, copy on write: loading reads no weights beyond 1 MiB. Throws Error(file)
 // naming the path.
 ScriptModule load(const std::string& path, const LoadOptions& options = {});
 ScriptModule load(io::Blob bytes, const std::string& label, const LoadOptions& options = {});

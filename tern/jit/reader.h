@@ -6,8 +6,6 @@
 
 namespace tern::jit {
 
-constexpr uint64_t checked_always = uint64_t{64} << 20;  // bytes of weights whose CRC is checked unasked
-
 // The members of an archive stand in one folder, whose name is anything; "model/".
 std::string root_of(const io::ZipReader& zip);
 void check_byte_order(const io::ZipReader& zip, const std::string& root);

@@ -51,6 +51,12 @@ constexpr std::array<Mark, 256> body_marks = [] {
   return all;
 }();
 
+constexpr std::array<bool, 256> string_letters = [] {
+  std::array<bool, 256> all{};
+  for (unsigned char c : {'r', 'R', 'b', 'B', 'f', 'F', 'u', 'U'}) all[c] = true;
+  return all;
+}();
+
 uint8_t keyword(std::string_view word) {
   for (uint8_t i = by_first.first[static_cast<unsigned char>(word[0])]; i != no_lexeme; i = by_first.next[i])
     if (lexemes[i] == word) return i;
@@ -267,7 +273,7 @@ class Lexer {
     for (size_t n = 0; n <= 2; ++n) {
       char c = peek(n);
       if (c == '"' || c == '\'') return n;
-      if (c == 0 || std::string_view("rRbBfFuU").find(c) == npos) return npos;
+      if (!string_letters[static_cast<unsigned char>(c)]) return npos;
     }
     return npos;
   }
@@ -303,7 +309,7 @@ class Lexer {
     for (uint8_t i = by_first.first[static_cast<unsigned char>(rest[0])]; i != no_lexeme;
          i = by_first.next[i]) {
       std::string_view o = lexemes[i];
-      if (!rest.starts_with(o)) continue;
+      if (o.size() > 1 && !rest.starts_with(o)) continue;
       if (o[0] == '(' || o[0] == '[' || o[0] == '{') {
         ++depth_;
         opened_.push_back(at_);
