@@ -1,4 +1,5 @@
-// The one threading runtime. OpenMP underneath, because oneDNN uses it too and two pools would fight.
+// The one threading runtime. OpenMP underneath, because oneDNN uses it too and two pools would fight; and
+// helpers that sleep unless something is shared.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -38,6 +39,21 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   parallel_for(begin, end, grain, &f, [](void* context, int64_t from, int64_t to) {
     (*static_cast<std::remove_reference_t<F>*>(context))(from, to);
   });
+}
+
+// Calls body(context, i) once for each i in [0, n): on this thread, and on others that happen to be free.
+// Nobody is waited for who has not begun, so that a busy machine costs what it would have cost on one thread:
+// for work of some ten microseconds, which a barrier of all threads can delay by milliseconds. Loops inside
+// are not parallel.
+void share(int64_t n, void* context, void (*body)(void*, int64_t));
+
+template <class F>
+void share(int64_t n, F&& f) {
+  if (n <= 1 || num_threads() == 1) {
+    for (int64_t i = 0; i < n; ++i) f(i);
+    return;
+  }
+  share(n, &f, [](void* context, int64_t i) { (*static_cast<std::remove_reference_t<F>*>(context))(i); });
 }
 
 }  // namespace tern

@@ -452,6 +452,7 @@ struct PreparedConv::Way {
   explicit Way(int n) : threads(n) {}
   virtual ~Way() = default;
   virtual void run(const float* x, const float* residual, float* y) = 0;
+  virtual bool run_images(const float*, const float*, float*, int64_t, int64_t) { return false; }  // cannot
   const int threads;
 };
 
@@ -517,8 +518,12 @@ struct PreparedConv::Own final : Way {
   Own(const ConvShape& s, const float* weight, const float* bias, Activation activation, int n)
       : Way(n), conv(s, weight, bias, activation) {}
   void run(const float* x, const float* residual, float* y) override {
+    run_images(x, residual, y, 0, conv.batch);
+  }
+  bool run_images(const float* x, const float* residual, float* y, int64_t begin, int64_t end) override {
     const ThreadLimit limit(threads);
-    conv.run(x, residual, y);
+    if (begin < end) conv.run(x, residual, y, begin, end);
+    return true;
   }
 };
 
@@ -610,6 +615,11 @@ double PreparedConv::seconds(Way& way, size_t x_count, size_t y_count) {
 }
 
 void PreparedConv::run(const float* x, const float* residual, float* y) { way_->run(x, residual, y); }
+bool PreparedConv::by_images() const { return way_->run_images(nullptr, nullptr, nullptr, 0, 0); }
+void PreparedConv::run_images(const float* x, const float* residual, float* y, int64_t begin, int64_t end) {
+  TERN_ASSERT(by_images());
+  way_->run_images(x, residual, y, begin, end);
+}
 
 void PreparedConv::Library::run(const float* x, const float* residual, float* y) {
   const ThreadLimit limit(threads);

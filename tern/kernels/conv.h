@@ -46,6 +46,9 @@ class PreparedConv {
   // residual has y's shape and layout, and may be y itself; null unless add_residual.
   // One run at a time.
   void run(const float* x, const float* residual, float* y);
+  // Whether it can do images [begin, end) of arrays that hold all, and others at the same time.
+  bool by_images() const;
+  void run_images(const float* x, const float* residual, float* y, int64_t begin, int64_t end);
 
  private:
   struct Way;

@@ -155,10 +155,11 @@ DirectConv::DirectConv(const ConvShape& s, const float* weight, const float* b, 
 }
 
 // The border was zero from the start and stays so.
-const float* DirectConv::pad(const float* from) {
+const float* DirectConv::pad(const float* from, int64_t begin, int64_t end) {
   if (!image_) return from;
   const int64_t line = x[2] * in;
-  for (int64_t n = 0; n < batch; ++n)
+  from += begin * x[0] * x[1] * line;
+  for (int64_t n = begin; n < end; ++n)
     for (int64_t d = 0; d < x[0]; ++d)
       for (int64_t h = 0; h < x[1]; ++h, from += line) {
         const int64_t at =
@@ -168,11 +169,12 @@ const float* DirectConv::pad(const float* from) {
   return image_.get();
 }
 
-void DirectConv::run(const float* from, const float* residual, float* to) {
-  const float* image = pad(from);
-  const int64_t rows = batch * y[0] * y[1];
+void DirectConv::run(const float* from, const float* residual, float* to, int64_t first, int64_t last) {
+  const float* image = pad(from, first, last);
+  const int64_t rows = y[0] * y[1];
   const int64_t work = y[2] * out * taps * static_cast<int64_t>(segments.size());
-  parallel_for(0, rows, std::max<int64_t>(1, 65536 / (work + 1)), [&](int64_t begin, int64_t end) {
+  const int64_t grain = std::max<int64_t>(1, 65536 / (work + 1));
+  parallel_for(first * rows, last * rows, grain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(conv_rows)(*this, begin, end, image, residual, to);
     if (activation_ > Activation::relu)
       activate(activation_, to + begin * y[2] * out, (end - begin) * y[2] * out);

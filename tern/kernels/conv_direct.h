@@ -15,8 +15,9 @@ class DirectConv {
 
   // precondition: fits(shape), no operand is empty
   DirectConv(const ConvShape& shape, const float* weight, const float* bias, Activation activation);
-  // residual has y's shape, and may be y itself or null. One run at a time: the padded image is kept.
-  void run(const float* x, const float* residual, float* y);
+  // Images [begin, end) of arrays that hold all. residual has y's shape, and may be y itself or null. Runs at
+  // the same time are of different images: the padded ones are kept.
+  void run(const float* x, const float* residual, float* y, int64_t begin, int64_t end);
 
   // Tiles of outputs: `rows` neighbours in a row by the columns of a panel.
   struct Panel {
@@ -33,7 +34,7 @@ class DirectConv {
   bool relu;
 
  private:
-  const float* pad(const float* x);
+  const float* pad(const float* x, int64_t begin, int64_t end);
 
   std::unique_ptr<float[]> weight_memory_, image_;
   Activation activation_;

@@ -195,20 +195,20 @@ WinogradConv::WinogradConv(const ConvShape& s, const float* weight, const float*
 }
 
 // The border was zero from the start and stays so.
-const float* WinogradConv::pad(const float* from) {
+const float* WinogradConv::pad(const float* from, int64_t begin, int64_t end) {
   const int64_t rows = std::min(x[0], padded[0] - padding[0]),
                 columns = std::min(x[1], padded[1] - padding[1]);
-  for (int64_t n = 0; n < batch; ++n)
+  for (int64_t n = begin; n < end; ++n)
     for (int64_t h = 0; h < rows; ++h)
       std::copy_n(from + (n * x[0] + h) * x[1] * in, columns * in,
                   image_.get() + ((n * padded[0] + h + padding[0]) * padded[1] + padding[1]) * in);
   return image_.get();
 }
 
-void WinogradConv::run(const float* from, const float* residual, float* to) {
-  const float* image = pad(from);
-  const int64_t all = batch * tiles[0] * tiles[1], most = HWY_DYNAMIC_DISPATCH(winograd_group)(),
-                lanes = HWY_DYNAMIC_DISPATCH(winograd_lanes)();
+void WinogradConv::run(const float* from, const float* residual, float* to, int64_t first, int64_t last) {
+  const float* image = pad(from, first, last);
+  const int64_t each = tiles[0] * tiles[1], start = first * each, all = (last - first) * each,
+                most = HWY_DYNAMIC_DISPATCH(winograd_group)(), lanes = HWY_DYNAMIC_DISPATCH(winograd_lanes)();
   // Groups of nearly the same size.
   const int64_t groups = (all + most - 1) / most;
   const size_t room = static_cast<size_t>(16 * most * (in + 2 * lanes));
@@ -216,7 +216,7 @@ void WinogradConv::run(const float* from, const float* residual, float* to) {
   parallel_for(0, groups, std::max<int64_t>(1, 65536 / work), [&](int64_t begin, int64_t end) {
     const auto scratch = std::make_unique_for_overwrite<float[]>(room);
     for (int64_t g = begin; g < end; ++g) HWY_DYNAMIC_DISPATCH(winograd_tiles)
-    (*this, all * g / groups, all * (g + 1) / groups, image, residual, to, scratch.get());
+    (*this, start + all * g / groups, start + all * (g + 1) / groups, image, residual, to, scratch.get());
   });
 }
 

@@ -15,8 +15,8 @@ class WinogradConv {
 
   // precondition: fits(shape, activation), no operand is empty
   WinogradConv(const ConvShape& shape, const float* weight, const float* bias, Activation activation);
-  // residual has y's shape, and may be y itself or null. One run at a time: the padded image is kept.
-  void run(const float* x, const float* residual, float* y);
+  // As DirectConv's.
+  void run(const float* x, const float* residual, float* y, int64_t begin, int64_t end);
 
   int64_t batch, in, out;
   int64_t x[2], y[2], padding[2];
@@ -26,7 +26,7 @@ class WinogradConv {
   bool relu;
 
  private:
-  const float* pad(const float* x);
+  const float* pad(const float* x, int64_t begin, int64_t end);
 
   std::unique_ptr<float[]> weight_memory_, image_;
 };

@@ -14,36 +14,44 @@
 namespace tern::runtime {
 namespace {
 
+const float* source(const Tensor& t) { return t.defined() ? static_cast<const float*>(t.data()) : nullptr; }
+float* target(Tensor& t) { return static_cast<float*>(t.data()); }
+int64_t per_image(const Tensor& t) { return t.int_numel() / t.int_sizes()[0]; }
+
 struct PackedConv : Step {
   std::unique_ptr<kernels::PreparedConv> conv;
   Tensor x, out, residual;
-  void run() override {
-    conv->run(static_cast<const float*>(x.data()),
-              residual.defined() ? static_cast<const float*>(residual.data()) : nullptr,
-              static_cast<float*>(out.data()));
+  void run() override { conv->run(source(x), source(residual), target(out)); }
+  void run_images(int64_t begin, int64_t end) override {
+    conv->run_images(source(x), source(residual), target(out), begin, end);
   }
 };
 
+// A step that can do any images by itself: all of them when nobody asks for some.
+struct ImageStep : Step {
+  void run() override { run_images(0, images); }
+};
+
 // A convolution with one tap is a product of pixels and weights, of every stride-th pixel where it strides.
-struct PointConv : Step {
+struct PointConv : ImageStep {
   kernels::PackedB weight;
   std::vector<float> bias, gathered;
   Tensor x, out, residual;
   kernels::Activation activation;
   int64_t stride[3] = {1, 1, 1};
   bool strides = false;
-  void run() override {
-    auto* from = static_cast<const float*>(x.data());
-    if (strides) from = gather(from);
+  void run_images(int64_t begin, int64_t end) override {
+    const float* from = strides ? gather(source(x), begin, end) : source(x) + begin * per_image(x);
+    const int64_t at = begin * per_image(out);
     kernels::Epilogue e;
     if (!bias.empty()) e.bias = bias.data();
-    if (residual.defined()) e.residual = static_cast<const float*>(residual.data());
+    if (residual.defined()) e.residual = source(residual) + at;
     e.ld_residual = weight.N;
     e.activation = activation;
-    kernels::gemm_packed(out.int_numel() / weight.N, from, weight.K, weight, static_cast<float*>(out.data()),
+    kernels::gemm_packed((end - begin) * per_image(out) / weight.N, from, weight.K, weight, target(out) + at,
                          weight.N, e);
   }
-  const float* gather(const float* from) {
+  const float* gather(const float* from, int64_t begin, int64_t end) {
     const int dims = static_cast<int>(x.dim()) - 2;
     int64_t in[3] = {1, 1, 1}, size[3] = {1, 1, 1}, step[3] = {1, 1, 1};
     for (int d = 0; d < dims; ++d) {
@@ -51,53 +59,57 @@ struct PointConv : Step {
       size[3 - dims + d] = out.int_sizes()[d + 2];
       step[3 - dims + d] = stride[d];
     }
-    float* to = gathered.data();
-    for (int64_t b = 0; b < x.int_sizes()[0]; ++b)
+    float* const start = gathered.data() + begin * size[0] * size[1] * size[2] * weight.K;
+    float* to = start;
+    for (int64_t b = begin; b < end; ++b)
       for (int64_t i = 0; i < size[0]; ++i)
         for (int64_t j = 0; j < size[1]; ++j)
           for (int64_t k = 0; k < size[2]; ++k, to += weight.K)
             std::copy_n(
                 from + (((b * in[0] + i * step[0]) * in[1] + j * step[1]) * in[2] + k * step[2]) * weight.K,
                 weight.K, to);
-    return gathered.data();
+    return start;
   }
 };
 
-struct Affine : Step {
+struct Affine : ImageStep {
   std::vector<float> scale, shift;
   Tensor x, out;
   kernels::Activation activation;
-  void run() override {
-    const int64_t channels = static_cast<int64_t>(scale.size());
-    kernels::affine_channels_last(x.int_numel() / channels, channels, static_cast<const float*>(x.data()),
-                                  scale.data(), shift.data(), activation, static_cast<float*>(out.data()));
+  void run_images(int64_t begin, int64_t end) override {
+    const int64_t channels = static_cast<int64_t>(scale.size()), at = begin * per_image(x);
+    kernels::affine_channels_last((end - begin) * per_image(x) / channels, channels, source(x) + at,
+                                  scale.data(), shift.data(), activation, target(out) + at);
   }
 };
 
-struct Pool : Step {
+struct Pool : ImageStep {
   kernels::PoolShape shape;
   int64_t channels;
   bool maximum;
   Tensor x, out;
-  void run() override {
-    auto* from = static_cast<const float*>(x.data());
-    auto* to = static_cast<float*>(out.data());
-    maximum ? kernels::max_pool_channels_last(shape, channels, from, to)
-            : kernels::avg_pool_channels_last(shape, channels, from, to);
+  void run_images(int64_t begin, int64_t end) override {
+    kernels::PoolShape some = shape;
+    some.planes = end - begin;
+    const float* from = source(x) + begin * per_image(x);
+    float* to = target(out) + begin * per_image(out);
+    maximum ? kernels::max_pool_channels_last(some, channels, from, to)
+            : kernels::avg_pool_channels_last(some, channels, from, to);
   }
 };
 
-struct Join : Step {
+struct Join : ImageStep {
   std::vector<Tensor> parts;
   Tensor out;
-  void run() override {
-    const int64_t wide = out.int_sizes()[1], pixels = out.int_numel() / wide;
-    parallel_for(0, pixels, std::max<int64_t>(1, 16384 / wide), [&](int64_t begin, int64_t end) {
+  void run_images(int64_t first, int64_t last) override {
+    const int64_t wide = out.int_sizes()[1], pixels = per_image(out) / wide;
+    const int64_t grain = std::max<int64_t>(1, 16384 / wide);
+    parallel_for(first * pixels, last * pixels, grain, [&](int64_t begin, int64_t end) {
       int64_t at = 0;
       for (const Tensor& part : parts) {
         const int64_t channels = part.int_sizes()[1];
-        auto* from = static_cast<const float*>(part.data());
-        auto* to = static_cast<float*>(out.data()) + at;
+        const float* from = source(part);
+        float* to = target(out) + at;
         for (int64_t p = begin; p < end; ++p) std::copy_n(from + p * channels, channels, to + p * wide);
         at += channels;
       }
@@ -105,12 +117,12 @@ struct Join : Step {
   }
 };
 
-struct Transpose : Step {
+struct Transpose : ImageStep {
   Tensor from, to;
-  int64_t batch, rows, columns;
-  void run() override {
-    kernels::transpose_planes(batch, rows, columns, static_cast<const float*>(from.data()),
-                              static_cast<float*>(to.data()));
+  int64_t rows, columns;
+  void run_images(int64_t begin, int64_t end) override {
+    const int64_t at = begin * rows * columns;
+    kernels::transpose_planes(end - begin, rows, columns, source(from) + at, target(to) + at);
   }
 };
 
@@ -177,6 +189,8 @@ std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activ
   const bool in_place = residual.defined() && residual.storage().get() == view.output.storage().get();
   if (point && !in_place && (strides || products < 2e6)) {
     auto step = std::make_unique<PointConv>();
+    step->images = s.batch;
+    step->products = products;
     step->weight =
         kernels::pack_b(true, s.in_channels, s.out_channels, weight.data_ptr<float>(), s.in_channels);
     if (bias.defined()) step->bias.assign(bias.data_ptr<float>(), bias.data_ptr<float>() + s.out_channels);
@@ -191,9 +205,11 @@ std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activ
     return step;
   }
   auto step = std::make_unique<PackedConv>();
+  step->products = products * static_cast<double>(weight.int_numel() / (s.in_channels * s.out_channels));
   step->conv = std::make_unique<kernels::PreparedConv>(
       s, weight.data_ptr<float>(), bias.defined() ? bias.data_ptr<float>() : nullptr,
       activation_of(activation), residual.defined(), kernels::PreparedConv::Layout::channels_last);
+  if (step->conv->by_images()) step->images = s.batch;
   step->x = x;
   step->out = view.output;
   step->residual = residual;
@@ -219,6 +235,7 @@ void fold_batch_norm(const std::vector<Value>& norm, std::vector<Value>& conv_in
 std::unique_ptr<Step> make_affine_step(const std::vector<Value>& norm, const Tensor& x,
                                        const ir::Node* activation, const Tensor& out) {
   auto step = std::make_unique<Affine>();
+  step->images = out.int_sizes()[0];
   affine_of(norm, step->scale, step->shift);
   step->x = x;
   step->out = out;
@@ -270,6 +287,7 @@ std::unique_ptr<Step> make_pool_step(const NodeView& view) {
   for (int d = 0; d < dims; ++d)
     if (s.in_size[d] == 0) return nullptr;
   if (x.int_numel() == 0 || view.output.int_numel() == 0) return nullptr;
+  step->images = s.planes;
   step->channels = x.int_sizes()[1];
   step->x = x;
   step->out = view.output;
@@ -278,6 +296,7 @@ std::unique_ptr<Step> make_pool_step(const NodeView& view) {
 
 std::unique_ptr<Step> make_join_step(const std::vector<Tensor>& parts, const Tensor& out) {
   auto step = std::make_unique<Join>();
+  step->images = out.int_sizes()[0];
   step->parts = parts;
   step->out = out;
   return step;
@@ -307,12 +326,12 @@ std::unique_ptr<Step> make_transpose_step(const Tensor& from, const Tensor& to) 
     return nullptr;
   if (!has_channels_innermost(from.is_contiguous() ? to : from)) return nullptr;
   auto step = std::make_unique<Transpose>();
+  step->images = to.int_sizes()[0];
   const int64_t channels = from.int_sizes()[1];
   step->from = from;
   step->to = to;
-  step->batch = from.int_sizes()[0];
-  step->rows = from.is_contiguous() ? channels : from.int_numel() / (channels * step->batch);
-  step->columns = from.int_numel() / (step->batch * step->rows);
+  step->rows = from.is_contiguous() ? channels : per_image(from) / channels;
+  step->columns = per_image(from) / step->rows;
   return step;
 }
 

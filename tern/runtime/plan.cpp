@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "tern/base/format.h"
+#include "tern/base/parallel.h"
 #include "tern/capture/retrace.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/op_flags.h"
@@ -116,6 +117,7 @@ class Planner {
       fail(ErrorKind::not_supported, "the graph cannot be planned: " + why);
     bind_inputs(bindings, options.inputs);
     make_steps();
+    find_sections();
     lay_out();
   }
 
@@ -324,6 +326,13 @@ class Planner {
 
   void emit(std::unique_ptr<Step> step, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
     size_t at = plan_.steps_.size();
+    // Image i of what is read and of what is written is the i-th part of its memory.
+    auto whole = [](const Tensor& t) {
+      return !t.defined() || static_cast<size_t>(t.int_numel() * t.element_size()) == t.storage()->bytes;
+    };
+    const bool apart =
+        std::all_of(reads.begin(), reads.end(), whole) && std::all_of(writes.begin(), writes.end(), whole);
+    images_at_.push_back(apart ? step->images : 0);
     plan_.steps_.push_back(std::move(step));
     for (const Tensor& t : reads)
       if (t.defined()) last_use_[t.storage().get()] = at;
@@ -642,6 +651,26 @@ class Planner {
       for (const Value& item : v.items()) collect(item, tensors);
   }
 
+  // Small networks spend as long on waiting for threads as on a step: several steps are worth a thread.
+  void find_sections() {
+    constexpr double worth_a_thread = 5e5;  // products: some 10 microseconds
+    if (num_threads() == 1) return;
+    const auto& steps = plan_.steps_;
+    for (size_t first = 0, next; first < steps.size(); first = next) {
+      const int64_t images = images_at_[first];
+      double products = 0;
+      for (next = first; next < steps.size() && images_at_[next] == images; ++next)
+        products += steps[next]->products;
+      if (images < 2 || next - first < 2 || products < 2 * worth_a_thread) continue;
+      const int64_t least = static_cast<int64_t>(static_cast<double>(images) * worth_a_thread / products);
+      plan_.sections_.push_back(
+          {first, next - 1, std::max({int64_t{1}, least, images / (4 * num_threads())})});
+      // What one thread has read another may still read: nothing is freed in between.
+      for (auto& [storage, last] : last_use_)
+        if (last >= first && last < next) last = next - 1;
+    }
+  }
+
   // Memory: outputs get their own in every run; the rest shares one arena, a block freed when its last reader
   // is done.
   void lay_out() {
@@ -718,6 +747,7 @@ class Planner {
   std::unordered_set<const StorageBody*> outside_;  // inputs
   std::vector<Storage> managed_;
   std::unordered_map<const StorageBody*, size_t> first_use_, last_use_;
+  std::vector<int64_t> images_at_;  // of each step; 0 where it cannot be taken apart
 };
 
 Plan::Plan(const ir::Graph& graph, Span<const Binding> bindings, Span<const Value> inputs) {
@@ -747,7 +777,17 @@ std::vector<Value> Plan::run(Span<const Value> inputs, std::vector<double>* seco
   size_t at = 0;
   try {
     if (seconds) seconds->resize(steps_.size());
+    auto section = sections_.begin();
     for (; at < steps_.size(); ++at) {
+      if (!seconds && section != sections_.end() && section->first == at) {
+        const int64_t images = steps_[at]->images, parts = (images + section->part - 1) / section->part;
+        share(parts, [&](int64_t part) {
+          for (size_t i = section->first; i <= section->last; ++i)
+            steps_[i]->run_images(images * part / parts, images * (part + 1) / parts);
+        });
+        at = section++->last;
+        continue;
+      }
       if (!seconds) {
         steps_[at]->run();
         continue;

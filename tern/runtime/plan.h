@@ -23,7 +23,11 @@ struct Binding {
 struct Step {
   virtual ~Step() = default;
   virtual void run() = 0;
-  std::string label;  // "aten::linear %fc1", for profiles and errors
+  // Where every image is treated by itself: some of them, others may be done at the same time.
+  virtual void run_images(int64_t, int64_t) {}
+  int64_t images = 0;   // how many there are; 0: run() does it all
+  double products = 0;  // about as many: what it is worth
+  std::string label;    // "aten::linear %fc1", for profiles and errors
 };
 
 class Plan {
@@ -39,6 +43,14 @@ class Plan {
   std::vector<Value> run(Span<const Value> inputs, std::vector<double>* seconds = nullptr);
 
   size_t arena_bytes() const { return arena_bytes_; }
+
+  // Steps [first, last] on images: a thread does all of them for some images, and waits for nobody in
+  // between.
+  struct Section {
+    size_t first, last;
+    int64_t part;  // images taken at a time
+  };
+  const std::vector<Section>& sections() const { return sections_; }
   const std::vector<std::unique_ptr<Step>>& steps() const { return steps_; }
 
  private:
@@ -50,6 +62,7 @@ class Plan {
   std::unique_ptr<ir::Graph> graph_;  // retraced for these sizes: kernels and views only
   std::vector<Value> values_;         // everything steps borrow from
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<Section> sections_;
   std::vector<Tensor> inputs_;  // planned stand-ins whose memory is set for each run
   std::vector<Output> outputs_;
   std::vector<Storage> fresh_;  // storages of outputs

@@ -1,10 +1,14 @@
 #include "tern/base/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -151,4 +155,88 @@ TEST_F(Parallel, the_limit_belongs_to_the_thread) {
   }).join();
   EXPECT_EQ(other, 1);
   EXPECT_EQ(tern::num_threads(), 3);
+}
+
+TEST_F(Parallel, share_does_each_item_once) {
+  tern::set_num_threads(3);
+  for (int64_t n : {0, 1, 2, 5, 1000}) {
+    std::vector<int> done(static_cast<size_t>(n));  // not atomic: each has one writer, and all is seen after
+    for (int round = 1; round <= 200; ++round) {
+      tern::share(n, [&](int64_t i) { ++done[static_cast<size_t>(i)]; });
+      for (int count : done) ASSERT_EQ(count, round);
+    }
+  }
+}
+
+// The others are woken, and come while the first waits for them.
+TEST_F(Parallel, share_is_done_by_several_threads) {
+  tern::set_num_threads(2);
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<int> here = 0;
+    tern::share(2, [&](int64_t) {
+      ++here;
+      while (here < 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(here, 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they fall asleep
+  }
+}
+
+TEST_F(Parallel, share_starts_no_loop_inside) {
+  tern::set_num_threads(4);
+  std::atomic<int> ranges = 0;
+  tern::share(8, [&](int64_t) {
+    EXPECT_EQ(tern::num_threads(), 1);
+    parallel_for(0, 1000, 1, [&](int64_t, int64_t) { ++ranges; });
+  });
+  EXPECT_EQ(ranges, 8);
+  EXPECT_EQ(tern::num_threads(), 4);
+}
+
+TEST_F(Parallel, share_hands_on_what_is_thrown_when_all_is_done) {
+  tern::set_num_threads(3);
+  std::atomic<int> done = 0;
+  EXPECT_THROW(tern::share(100,
+                           [&](int64_t i) {
+                             ++done;
+                             if (i == 3) throw std::runtime_error("three");
+                           }),
+               std::runtime_error);
+  EXPECT_EQ(done, 100);
+  tern::share(4, [&](int64_t) { ++done; });
+  EXPECT_EQ(done, 104);
+}
+
+TEST_F(Parallel, share_may_be_called_by_several_threads_and_inside_of_itself) {
+  std::atomic<int> done = 0;
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t)
+    callers.emplace_back([&] {
+      tern::set_num_threads(3);
+      for (int round = 0; round < 100; ++round)
+        tern::share(5, [&](int64_t) { tern::share(3, [&](int64_t) { ++done; }); });
+    });
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(done, 4 * 100 * 5 * 3);
+}
+
+// A child has none of its parent's threads: it gets its own.
+TEST_F(Parallel, share_works_after_a_fork) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in a forked child";
+#endif
+  tern::set_num_threads(2);
+  tern::share(2, [](int64_t) {});
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> here = 0;
+    tern::share(2, [&](int64_t) {
+      ++here;
+      while (here < 2) std::this_thread::yield();
+    });
+    _exit(here == 2 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }

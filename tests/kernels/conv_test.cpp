@@ -149,12 +149,13 @@ void follows_the_definition(const ConvShape& s, std::initializer_list<Activation
                            residual = permute(r, s.batch, s.out_channels, pixels),
                            want = permute(plain, s.batch, s.out_channels, pixels);
   Conv conv(s, w.data(), b.data(), Activation::none);
-  conv.run(in.data(), nullptr, got.data());
+  conv.run(in.data(), nullptr, got.data(), 0, s.batch);
   for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;
   for (Activation activation : activations) {
     Conv fused(s, w.data(), b.data(), activation);
     got = residual;  // may be y itself
-    fused.run(in.data(), got.data(), got.data());
+    for (int64_t image = s.batch; image-- > 0;)  // and one image after the other, in any order
+      fused.run(in.data(), got.data(), got.data(), image, image + 1);
     for (int64_t i = 0; i < n.y; ++i) {
       float sum = want[i] + residual[i];
       activate(activation, &sum, 1);

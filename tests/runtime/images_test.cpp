@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tern/base/parallel.h"
+#include "tern/ir/interpreter.h"
+#include "tern/ir/text.h"
+#include "tern/runtime/plan.h"
 #include "tern/runtime/session.h"
 #include "tern/tern.h"
 
@@ -110,15 +114,15 @@ TEST_P(NativeImages, the_numbers_are_the_module_s) {
   manual_seed(3);
   Block net(GetParam().body);
   net.eval();
-  for (int64_t n : {1, 2}) {
-    Tensor x = randn({n, 6, 7, 7});
-    Session session(export_program(net, {{"x", x}}));
+  for (auto [n, size] : {std::pair{1, 7}, {2, 7}, {5, 23}}) {
+    Tensor x = randn({n, 6, size, size});
+    Session session(export_program(net, {{"x", x}}), {.threads = 3});
     NoGrad no_grad;
     for (int round = 0; round < 2; ++round) {
       Tensor want = nn::call(net, x), got = session.run({x})[0];
       ASSERT_EQ(got.sizes().vec(), want.sizes().vec());
       EXPECT_LT((got - want).abs().max().item<double>(), 2e-5);
-      x = randn({n, 6, 7, 7});
+      x = randn({n, 6, size, size});
     }
   }
 }
@@ -161,6 +165,49 @@ TEST(NativeImages, one_dim_and_three_dims) {
                 .max()
                 .item<double>(),
             1e-5);
+}
+
+// Steps that treat images apart are done by each thread for some of them, where that is worth a thread; what
+// mixes images, or takes some of them, ends such a section.
+TEST(NativeImages, threads_share_the_images_of_several_steps) {
+  const std::string text = R"(graph(%x : Tensor, %w : Tensor):
+  %a : Tensor = aten::convolution(%x, %w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+  %b : Tensor = aten::relu(%a)
+  %c : Tensor = aten::convolution(%b, %w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+  %d : Tensor = aten::add(%c, %b, alpha=1)
+  %e : Tensor = aten::max_pool2d(%d, [2, 2], [2, 2])
+  %m : Tensor = MIDDLE
+  %f : Tensor = aten::convolution(%m, %w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+  return (%f)
+)";
+  auto sections = [&](std::string_view middle, int64_t images, int threads) {
+    const int before = num_threads();
+    set_num_threads(threads);
+    auto graph = ir::parse(std::string(text).replace(text.find("MIDDLE"), 6, middle));
+    manual_seed(1);
+    Value x = randn({images, 6, 24, 24});
+    Tensor w = randn({6, 6, 3, 3}) * 0.1;
+    std::vector<runtime::Binding> bindings(2);
+    bindings[1] = {w, true};
+    runtime::Plan plan(*graph, bindings, {&x, 1});
+    const Value all[] = {x, w};
+    Tensor want = ir::run(*graph, all)[0].tensor(), got = plan.run({&x, 1})[0].tensor();
+    EXPECT_LT((got - want).abs().max().item<double>(), 2e-5);
+    set_num_threads(before);
+    std::vector<std::pair<size_t, size_t>> steps;
+    for (const runtime::Plan::Section& s : plan.sections()) steps.emplace_back(s.first, s.last);
+    return steps;
+  };
+  using testing::ElementsAre;
+  using testing::IsEmpty;
+  using testing::Pair;
+  // The images' order, two convolutions, a pool, one more, the order back.
+  EXPECT_THAT(sections("aten::relu(%e)", 5, 2), ElementsAre(Pair(0, 3)));
+  EXPECT_THAT(sections("aten::max_pool2d(%e, [2, 2], [1, 1])", 5, 2), ElementsAre(Pair(0, 6)));
+  EXPECT_THAT(sections("aten::max_pool2d(%e, [2, 2], [1, 1])", 5, 1), IsEmpty());
+  EXPECT_THAT(sections("aten::max_pool2d(%e, [2, 2], [1, 1])", 1, 2), IsEmpty());
+  EXPECT_THAT(sections("aten::flip(%e, [0])", 5, 2), ElementsAre(Pair(0, 4)));  // with the order back
+  EXPECT_THAT(sections("aten::narrow(%e, 0, 1, 3)", 5, 2), ElementsAre(Pair(0, 4)));
 }
 
 }  // namespace
