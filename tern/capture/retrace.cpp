@@ -232,6 +232,13 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
     builtin(inputs);
     return;
   }
+  if (node.num_outputs() > 1) {
+    ir::Builtin builtin = ir::find_builtin(node.kind());
+    if (!builtin) failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
+    tern::Value results = builtin(inputs);
+    for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results.items().at(i);
+    return;
+  }
   tern::Value& result = values_[&node.output()];
   if (node.is("prim::ListConstruct")) {
     result = tern::Value::list(std::move(inputs));

@@ -170,7 +170,7 @@ std::string_view Compiler::shown_name(const std::string& name) {
 }
 void Compiler::refine(const Refinement& r) {
   Val* v = find(r.name);
-  if (!v || v->type == r.type) return;
+  if (!v || (v->type == r.type && !r.type->is(TypeKind::any))) return;
   Val refined = *v;
   if (v->in.is_value()) {
     ir::Node& cast = make("prim::unchecked_cast", {v->in}, {r.type}, r.name);
@@ -353,6 +353,9 @@ Val Compiler::call_magic(const Val& self, const char* method, std::vector<Val> a
 
 Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
   at_ = at;
+  if (a.is_constant() && b.is_constant())
+    if (std::optional<tern::Value> c = complex_literal(op, a.in.constant(), b.in.constant()))
+      return constant(*c);
   static const std::unordered_map<std::string, std::string> names = {
       {"+", "aten::add"},         {"-", "aten::sub"},       {"*", "aten::mul"},
       {"/", "aten::div"},         {"//", "aten::floordiv"}, {"%", "aten::remainder"},

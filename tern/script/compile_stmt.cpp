@@ -303,6 +303,7 @@ void Compiler::with_statement(const Stmt& s) {
       error(e.at,
             fmt::format("{} does not have a function with the name __exit__", class_text(with.context.type)));
     Val entered = call_magic(with.context, "__enter__", {}, s.at);
+    mark_with(entered);
     if (s.targets[i + 1]) assign(*s.targets[i + 1], entered);
     withs_.push_back(std::move(with));
   }
@@ -322,9 +323,14 @@ void Compiler::leave_withs(size_t down_to) {
     if (with.grad_mode)
       make("aten::set_grad_enabled", {with.context.in}, {});
     else
-      call_magic(with.context, "__exit__",
-                 {constant(tern::Value()), constant(tern::Value()), constant(tern::Value())}, at_);
+      mark_with(call_magic(with.context, "__exit__",
+                           {constant(tern::Value()), constant(tern::Value()), constant(tern::Value())}, at_));
   }
+}
+// The two calls are one statement when they are written back as source.
+void Compiler::mark_with(const Val& called) {
+  ir::Node* n = called.kind == Val::plain && called.in.is_value() ? called.in.value()->node() : nullptr;
+  if (n && n->is("prim::CallMethod")) n->set_meta("with", tern::Value(true));
 }
 
 // ---- if ----

@@ -55,12 +55,6 @@ class Scan {
         continue;
       }
       if (!o->is_value()) continue;
-      // A list of constants may stand anywhere: nothing happens when it is made.
-      while (o->value().node() != point && is_literal(*point) && may_inline(*point, *user) &&
-             is_user(point->output(), *user)) {
-        inlined.insert(point);
-        point = previous(*point);
-      }
       if (o->value().node() != point || !may_inline(*point, *user)) continue;
       inlined.insert(point);
       for (const ir::Operand& input : point->inputs()) waiting_.push_back({&input, point});
@@ -68,23 +62,12 @@ class Scan {
     }
   }
 
-  static bool is_literal(const ir::Node& n) {
-    if (!n.is("prim::ListConstruct") || n.num_outputs() != 1) return false;
-    for (const ir::Operand& o : n.inputs())
-      if (!o.is_constant()) return false;
-    return true;
-  }
-  static bool is_user(const ir::Value& v, const ir::Node& user) {
-    for (const ir::Use& u : v.uses())
-      if (u.user != &user) return false;
-    return true;
-  }
   static bool may_inline(const ir::Node& n, const ir::Node& user) {
     if (n.is_return() || n.num_outputs() != 1 || n.output().num_uses() != 1) return false;
     if (!n.blocks().empty()) return false;
     if (is_named(n.output()) && !user.is_return()) return false;
     // A condition that was refined once already, and statements that are no expressions.
-    return !n.is("prim::isinstance") && !n.is("prim::TupleUnpack") && !n.is("prim::ListUnpack");
+    return !n.meta("with") && !n.is("prim::isinstance") && !n.is("prim::TupleUnpack") && !n.is("prim::ListUnpack");
   }
 
   std::vector<Waiting> waiting_;

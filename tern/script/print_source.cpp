@@ -240,7 +240,7 @@ class Printer {
   std::string operand(const ir::Operand& o, const Type* type = nullptr) {
     if (o.is_value())
       if (auto it = constants_of_.find(&o.value()); it != constants_of_.end())
-        return constant(*it->second, type);
+        return said_before(constant(*it->second, type));
     if (size_t k = find_pending(o); k < pending_.size()) {
       std::string text = std::move(pending_[k].text);
       pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(k));
@@ -249,7 +249,9 @@ class Printer {
     if (o.is_value()) return name_of(o.value());
     if (auto it = list_names_.find(&o); it != list_names_.end()) return it->second;
     if (o.is_list()) return list_text(o, type);
-    std::string text = constant(o.constant(), type);
+    return said_before(constant(o.constant(), type));
+  }
+  std::string said_before(std::string text) const {
     auto it = long_constants_.find(text);
     return it == long_constants_.end() ? text : it->second;
   }
@@ -261,26 +263,49 @@ class Printer {
 
   // ---- nodes ----
 
+  // Calls f with each string that operands are, and the value that holds it if it stands in a node of its own.
+  template <class F>
+  static void each_string(Span<ir::Operand> operands, F&& f) {
+    for (const ir::Operand& o : operands) {
+      if (o.is_list()) each_string(o.list(), f);
+      if (o.is_constant() && o.constant().is_string()) f(o.constant().string(), nullptr);
+      if (o.is_value() && o.value().node() && o.value().node()->is("prim::Constant"))
+        if (const tern::Value* v = o.value().node()->attribute("value"); v && v->is_string())
+          f(v->string(), &o.value());
+    }
+  }
+  // The variables that held long strings first, where they come up first.
+  using FirstHolders = std::unordered_map<std::string, const ir::Value*>;
+  void first_holders(const ir::Block& b, FirstHolders& first) {
+    auto note = [&](const std::string& s, const ir::Value* holder) { first.emplace(s, holder); };
+    for (const ir::Node& n : b) {
+      if (n.is("prim::Constant"))
+        if (const tern::Value* v = n.attribute("value"); v && v->is_string()) note(v->string(), &n.output());
+      each_string(n.inputs(), note);
+      for (const ir::Block* inside : n.blocks()) first_holders(*inside, first);
+    }
+    each_string(b.returns(), note);
+  }
   // Long strings and names of functions are said once, before all.
   void long_constants(const ir::Block& b) {
-    auto note = [&](const std::string& text) {
+    FirstHolders first;
+    first_holders(b, first);
+    long_constants(b, first);
+  }
+  void long_constants(const ir::Block& b, const FirstHolders& first) {
+    auto note = [&](const std::string& text, const ir::Value* holder) {
       if (!is_long(text) || long_constants_.count(text)) return;
-      std::string name = fresh();
+      std::string name = holder ? name_of(*holder) : fresh();
       line(name + " = " + text);
       long_constants_.emplace(text, name);
     };
-    auto walk = [&](auto& self, Span<ir::Operand> operands) -> void {
-      for (const ir::Operand& o : operands) {
-        if (o.is_list()) self(self, o.list());
-        if (o.is_constant() && o.constant().is_string()) note(quoted(o.constant().string()));
-      }
-    };
+    auto note_string = [&](const std::string& s, const ir::Value*) { note(quoted(s), first.at(s)); };
     for (const ir::Node& n : b) {
-      if (n.is("prim::CallFunction")) note(n.attribute("name")->string());
-      walk(walk, n.inputs());
-      for (const ir::Block* inside : n.blocks()) long_constants(*inside);
+      if (n.is("prim::CallFunction")) note(n.attribute("name")->string(), nullptr);
+      each_string(n.inputs(), note_string);
+      for (const ir::Block* inside : n.blocks()) long_constants(*inside, first);
     }
-    walk(walk, b.returns());
+    each_string(b.returns(), note_string);
   }
 
   void block(const ir::Block& b) {
@@ -309,6 +334,31 @@ class Printer {
     line("return " + operand(n.blocks()[0]->returns()[0], type(0)));
     --indent_;
     give(n, "fork(" + name + ")");
+  }
+
+  // ---- with ----
+
+  static bool is_enter(const ir::Node& n) { return n.attribute("name")->string() == "__enter__"; }
+  // Whether both ends stand in one block; a path that leaves early has an end of its own, and calls are
+  // written for all of them.
+  static bool writes_with(const ir::Node& n) {
+    size_t enters = 0, exits = 0;
+    for (const ir::Use& u : n.input(0).value().uses()) {
+      if (!u.user->meta("with")) continue;
+      if (&u.user->block() != &n.block()) return false;
+      ++(is_enter(*u.user) ? enters : exits);
+    }
+    return enters == exits;
+  }
+  void with_node(const ir::Node& n) {
+    if (!is_enter(n)) {
+      if (n.prev()->meta("with") && is_enter(*n.prev())) line("pass");
+      --indent_;
+      return;
+    }
+    std::string context = operand(n.input(0));
+    line("with " + context + (n.output().has_uses() ? " as " + name_of(n.output()) : "") + ":", n.origin());
+    ++indent_;
   }
 
   void prepare_inputs(const ir::Node& n) {
@@ -392,6 +442,7 @@ class Printer {
       if (is_identifier(a)) return give(n, object + "." + a);
       return give(n, "getattr(" + object + ", " + quoted(a) + ")");
     }
+    if (n.meta("with") && writes_with(n)) return with_node(n);
     if (kind == "prim::CallMethod") {
       std::string args;
       std::string object = operand(n.input(0));
@@ -401,9 +452,7 @@ class Printer {
     if (kind == "prim::CallFunction") {
       std::string args;
       for (const ir::Operand& o : n.inputs()) args += operand(o) + ", ";
-      std::string callee = n.attribute("name")->string();
-      if (auto it = long_constants_.find(callee); it != long_constants_.end()) callee = it->second;
-      return give(n, callee + "(" + args + ")");
+      return give(n, said_before(n.attribute("name")->string()) + "(" + args + ")");
     }
     if (kind == "prim::PythonOp")
       failf(ErrorKind::not_supported,
@@ -510,11 +559,20 @@ class Printer {
     if (!n.input(i).is_constant() || n.input(i).constant().is_list()) return false;
     bool found = false;
     for (const Signature& s : signatures(n.kind())) {
-      if (s.op || s.args.size() != n.inputs().size()) continue;
+      if (s.op || s.args.size() != n.inputs().size() || !could_be(s, n)) continue;
       if (!s.args[i].default_value || !same(n.input(i).constant(), *s.args[i].default_value)) return false;
       found = true;
     }
     return found;
+  }
+  // Of builtins that share a name, those on lists and those on dicts are told apart by their containers.
+  static bool could_be(const Signature& s, const ir::Node& n) {
+    for (size_t i = 0; i < s.args.size(); ++i) {
+      const Type* type = n.input(i).type();
+      if (s.args[i].type.kind == Pattern::list && !type->is(TypeKind::list)) return false;
+      if (s.args[i].type.kind == Pattern::dict && !type->is(TypeKind::dict)) return false;
+    }
+    return true;
   }
   // x.to(device): PyTorch has an operator for it.
   static bool is_move(const ir::Node& n) {
@@ -538,7 +596,9 @@ class Printer {
     while (last > 0) {
       const SchemaArg& a = s.args[last - 1];
       const ir::Operand& o = n.input(last - 1);
-      bool is_default = o.is_constant() && !o.constant().is_list() &&
+      // A list that was written is written again; one that stands for what was left out is the schema's own.
+      bool is_default = o.is_constant() && (!o.constant().is_list() ||
+                                            (a.default_value && o.constant().is_same(*a.default_value))) &&
                         ((a.default_value && same(o.constant(), *a.default_value)) ||
                          (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
       if (!is_default) break;
@@ -569,7 +629,8 @@ class Printer {
                                                     ? operand(b.returns()[i], n.output(i).type())
                                                     : widened(b.returns()[i], n.output(i).type()));
       }
-      if (k == 0 && n.num_outputs() == 1 && type.empty() && is_declared(b.returns()[0], n.output().type()))
+      if (k == 0 && n.num_outputs() == 1 && type.empty() &&
+          (n.output().type()->is(TypeKind::optional) || n.output().type()->is(TypeKind::union_)))
         type = " : " + annotation(n.output().type());
       if (!left.empty()) line(left + type + " = " + right);
       if (out_.size() == before) line("pass");
@@ -589,14 +650,7 @@ class Printer {
   static bool joins_to(const ir::Node& n, size_t i) {
     const Type* wanted = plain(n.output(i).type());
     const ir::Operand &x = n.blocks()[0]->returns()[i], &y = n.blocks()[1]->returns()[i];
-    if (!needs_word(x, wanted) && !needs_word(y, wanted)) return true;
-    const Type *a = plain(x.type()), *b = plain(y.type());
-    if (!wanted->is(TypeKind::optional)) return false;
-    auto element = [](const Type* t) { return t->is(TypeKind::optional) ? t->element() : t; };
-    const Type* inner = wanted->element();
-    auto fits = [&](const Type* t) { return t->is(TypeKind::none) || element(t) == inner; };
-    return fits(a) && fits(b) &&
-           (a == wanted || b == wanted || a->is(TypeKind::none) != b->is(TypeKind::none));
+    return (!needs_word(x, wanted) && !needs_word(y, wanted)) || unify(x.type(), y.type()) == wanted;
   }
   // The operand with its type said where the reader could not find it out.
   std::string widened(const ir::Operand& o, const Type* type) {

@@ -36,8 +36,23 @@ std::string quoted(std::string_view s) {
       case '"':
         out += "\\\"";
         break;
+      case '\'':
+        out += "\\'";
+        break;
       case '\\':
         out += "\\\\";
+        break;
+      case '\a':
+        out += "\\a";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\v':
+        out += "\\v";
         break;
       case '\n':
         out += "\\n";
@@ -86,7 +101,7 @@ std::string constant_text(const tern::Value& v, const Type* type, ConstantTable&
       return real(v.to_double());
     case ValueKind::complex_: {
       std::complex<double> c = v.scalar().to_complex();
-      return "complex(" + real(c.real()) + ", " + real(c.imag()) + ")";
+      return real(c.real()) + (c.imag() >= 0 ? "+" : "-") + real(std::abs(c.imag())) + "j";
     }
     case ValueKind::device:
       return "torch.device(" + quoted(v.device().str()) + ")";
