@@ -140,7 +140,9 @@ Condition Compiler::identity(const Expr& l, const Expr& r, bool negated, uint32_
     }
   }
   at_ = at;
-  c.value = simple(negated ? "aten::__isnot__" : "aten::__is__", {operand(a), operand(b)}, Type::boolean());
+  bool flags = a.type->is(TypeKind::bool_) && b.type->is(TypeKind::bool_);
+  Symbol kind = flags ? (negated ? "aten::ne" : "aten::eq") : (negated ? "aten::__isnot__" : "aten::__is__");
+  c.value = simple(kind, {operand(a), operand(b)}, Type::boolean());
   return c;
 }
 

@@ -161,6 +161,7 @@ void Compiler::name_value(const std::string& name, Val& v) {
   ir::Value& value = *v.in.value();
   if (is_named(value) || &value.block() != frame_->block) return;
   graph_->rename(value, name);
+  note_variable(value, name);
 }
 // Empty for what is no variable of the user's: names of the compiler, and _0 that printed source has.
 std::string_view Compiler::shown_name(const std::string& name) {
@@ -427,11 +428,11 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
         {">", "<"}, {">=", "<="}, {"&", "&"},   {"|", "|"},   {"^", "^"}};
     if (auto it = swapped.find(op); it != swapped.end())
       return run(names.at(it->second), std::move(b), std::move(a));
-    if (op == "-") return run("aten::rsub", std::move(b), std::move(a));
-    if (op == "/") {
+    if (op == "-" || op == "/") {
       Args args;
       args.positional = {b};
-      return run("aten::mul", call_builtin("aten::reciprocal", std::move(args), at), std::move(a));
+      Val turned = call_builtin(op == "-" ? "aten::neg" : "aten::reciprocal", std::move(args), at);
+      return run(op == "-" ? "aten::add" : "aten::mul", std::move(turned), std::move(a));
     }
   }
   return run(name, std::move(a), std::move(b));

@@ -6,6 +6,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
+#include "tern/script/inlining.h"
 
 namespace tern::script {
 namespace {
@@ -421,6 +422,7 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
       graph_->insert_at(saved);
     }
     ir::Value& out = node.add_output(type, shown_name(name));
+    if (!shown_name(name).empty()) note_variable(out, name);
     a.block->add_return(sides[0]);
     b.block->add_return(sides[1]);
     set(name, typed(out, type));
@@ -589,6 +591,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   graph_->insert_at(saved);
   for (const Carried& c : carried) {
     ir::Value& out = node.add_output(c.type, shown_name(c.name));
+    if (!shown_name(c.name).empty()) note_variable(out, c.name);
     set(c.name, typed(out, c.type));
   }
   for (const std::string& name : inside.assigned)

@@ -67,7 +67,8 @@ class Scan {
     if (!n.blocks().empty()) return false;
     if (is_named(n.output()) && !user.is_return()) return false;
     // A condition that was refined once already, and statements that are no expressions.
-    return !n.meta("with") && !n.is("prim::isinstance") && !n.is("prim::TupleUnpack") && !n.is("prim::ListUnpack");
+    return !n.meta("with") && !n.is("prim::isinstance") && !n.is("prim::TupleUnpack") &&
+           !n.is("prim::ListUnpack");
   }
 
   std::vector<Waiting> waiting_;
@@ -84,9 +85,23 @@ std::unordered_set<const ir::Node*> inlined_nodes(const ir::Graph& graph) {
 bool is_named(const ir::Value& value) {
   if (!value.node()) return !value.key().base.empty() && value.key().base.view() != "arg";
   const ir::Node& n = *value.node();
-  if (n.is("prim::GetAttr")) return true;
+  if (n.is("prim::GetAttr") || noted_variable(value)) return true;
   std::string_view base = value.key().base.view();
   return !base.empty() && base != (n.op() && n.num_outputs() != 1 ? "getitem" : ir::default_hint(n));
+}
+
+void note_variable(const ir::Value& value, std::string_view variable) {
+  if (!value.node() || (is_named(value) && ir::Name::parse(variable).number == 0)) return;
+  const tern::Value* noted = value.node()->meta("variables");
+  tern::Value names = noted ? *noted : tern::Value::dict();
+  names.entries().emplace_back(tern::Value(value.name()), tern::Value(variable));
+  value.node()->set_meta("variables", std::move(names));
+}
+const std::string* noted_variable(const ir::Value& value) {
+  const tern::Value* noted = value.node() ? value.node()->meta("variables") : nullptr;
+  if (!noted) return nullptr;
+  const tern::Value* name = noted->find(tern::Value(value.name()));
+  return name ? &name->string() : nullptr;
 }
 
 LoopForm form_of(const ir::Node& loop) {

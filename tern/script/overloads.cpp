@@ -3,6 +3,7 @@
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
 #include "tern/script/inlining.h"
+#include "tern/script/kept_names.h"
 
 namespace tern::script {
 namespace {
@@ -438,7 +439,9 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
       }
       at_ = at;
       if (s.op) {
-        ir::Node& made = call_op(*s.op, *inputs);
+        if (s.op->schema().name.view() == "aten::rsub" && s.op->schema().overload.view() == "Tensor")
+          std::swap((*inputs)[0], (*inputs)[1]);
+        ir::Node& made = call_op(kept_name(*s.op), *inputs);
         if (plain_list_) made.set_meta("plain_list", tern::Value(true));
         return result(made);
       }

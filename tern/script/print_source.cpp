@@ -143,6 +143,7 @@ class Printer {
   std::string variable_of(const ir::Value& v) const {
     if (!is_named(v)) return "_";
     if (v.node() && v.node()->is("prim::GetAttr")) return v.node()->attribute("name")->string();
+    if (const std::string* variable = noted_variable(v)) return *variable;
     ir::Name name = v.key();
     if (name.number && (graph_->find(ir::Name{name.base, 0}) || ir::is_python_reserved(name.base.view())))
       name.number = 0;
@@ -263,7 +264,8 @@ class Printer {
 
   // ---- nodes ----
 
-  // Calls f with each string that operands are, and the value that holds it if it stands in a node of its own.
+  // Calls f with each string that operands are, and the value that holds it if it stands in a node of its
+  // own.
   template <class F>
   static void each_string(Span<ir::Operand> operands, F&& f) {
     for (const ir::Operand& o : operands) {
@@ -597,10 +599,11 @@ class Printer {
       const SchemaArg& a = s.args[last - 1];
       const ir::Operand& o = n.input(last - 1);
       // A list that was written is written again; one that stands for what was left out is the schema's own.
-      bool is_default = o.is_constant() && (!o.constant().is_list() ||
-                                            (a.default_value && o.constant().is_same(*a.default_value))) &&
-                        ((a.default_value && same(o.constant(), *a.default_value)) ||
-                         (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
+      bool is_default =
+          o.is_constant() &&
+          (!o.constant().is_list() || (a.default_value && o.constant().is_same(*a.default_value))) &&
+          ((a.default_value && same(o.constant(), *a.default_value)) ||
+           (!a.default_value && a.type.accepts_none() && o.is_none() && a.keyword_only));
       if (!is_default) break;
       --last;
     }
