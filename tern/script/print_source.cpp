@@ -72,7 +72,11 @@ class Printer {
     return types.size() == 1 ? types[0] : Type::tuple(types);
   }
   std::string constant(const tern::Value& v, const Type* type = nullptr) {
-    return constant_text(v, type, constants_);
+    // A string that goes to the table goes there once.
+    if (!v.is_string() || is_ascii(v.string())) return constant_text(v, type, constants_);
+    std::string& text = beyond_ascii_[v.string()];
+    if (text.empty()) text = constant_text(v, type, constants_);
+    return text;
   }
 
   // ---- lines ----
@@ -301,7 +305,9 @@ class Printer {
       line(name + " = " + text);
       long_constants_.emplace(text, name);
     };
-    auto note_string = [&](const std::string& s, const ir::Value*) { note(quoted(s), first.at(s)); };
+    auto note_string = [&](const std::string& s, const ir::Value*) {
+      if (is_ascii(s)) note(quoted(s), first.at(s));
+    };
     for (const ir::Node& n : b) {
       if (n.is("prim::CallFunction")) note(n.attribute("name")->string(), nullptr);
       each_string(n.inputs(), note_string);
@@ -744,7 +750,7 @@ class Printer {
   std::vector<Pending> pending_;
   std::vector<const ir::Origin*> origins_;
   std::unordered_map<const ir::Operand*, std::string> list_names_;
-  std::unordered_map<std::string, std::string> long_constants_;
+  std::unordered_map<std::string, std::string> long_constants_, beyond_ascii_;
   std::unordered_map<const ir::Value*, std::string> names_;
   std::unordered_map<const ir::Value*, const tern::Value*> constants_of_;
   std::set<std::string> used_;

@@ -121,7 +121,68 @@ class Displays(nn.Module):
         e = torch.roll(torch.cat([x.relu(), y], n), [x.size(0), 2], [0, int(y.sum())])
         return (c, [d, e], x.size(n)), [(a, [b, c]), (b, [c.relu(), d])], torch.full([n, len([x])], int(x.sum()), dtype=y.dtype), [[a], [b, x.relu()]]
 
+# Names, numbers and strings that are easily said in another way.
+class Says(nn.Module):
+    def forward(self, x, y, n: int, b: bool, c: complex, s: str, k: complex = 1 - 2j):
+        mean, std_1 = x.mean(), x.std()
+        add = torch.add(mean, std_1)
+        x_0, x_1 = x * 2, x * 3
+        if b is True: x_1 = x_1 + x_0
+        if n > 3: mean = mean + 1
+        text = "a text of more than forty characters, which a variable holds\\n"
+        other = "another one of more than forty characters that isn't the \"same\""
+        if b: text = other
+        part = s.partition("a")
+        q, r = divmod(n, 3)
+        both = divmod(n, 4)
+        z = torch.zeros(n, 2, dtype=x.dtype, device=y.device)
+        w = torch.full((n, n + 1), 2.5, dtype=y.dtype).reshape(n + 1, -1)
+        odd = y.dim() not in [2, 3]
+        rest = (2 - x, b is not False, 3 / x, torch.rsub(x, y), torch.concat([x_0, x_1]), torch.multiply(x, y).absolute_())
+        arange = torch.arange(2, n), torch.arange(n), torch.arange(0, n, 2)
+        ends = c * (1 + 2j), [c, 3j, -1j], c - 1j, "\\a\\b\\f\\v\\x01'\\x7f\\t%"
+        return text, part, q, r, both, z, w, odd, rest, arange, ends, add, mean, torch.conv2d(x, y), torch.conv2d(x, y, None, 2), F.max_pool2d(x, 2), x_1
+
+@torch.jit.script
+class Context(object):
+    def __init__(self, n: int):
+        self.n = n
+    def __enter__(self):
+        self.n += 1
+        return self.n
+    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
+        self.n -= 1
+class Beyond(nn.Module):
+    name: Final[str]
+    def __init__(self):
+        super().__init__()
+        self.name = "naïve"
+    def forward(self, x: str):
+        t = "hé"
+        long = "a text of more than forty characters which has an é in it"
+        return t + x, ("hé", 3), ["hé", "a"], {"é": 1}, "hé", long, self.name
+    @torch.jit.export
+    def other(self): return "hé"
+
+class Withs(nn.Module):
+    def forward(self, x, n: int):
+        c = Context(n)
+        with c as k, Context(3):
+            x = x * k
+        with c:
+            pass
+        if n > 2:
+            with torch.no_grad():
+                x = x.relu() + c.n
+        for i in range(n):
+            with Context(i) as m:
+                if m > 1: x = x + m
+        return x, c.n
+
 modules = {
+    "says": torch.jit.script(Says()),
+    "beyond": torch.jit.script(Beyond()),
+    "withs": torch.jit.script(Withs()),
     "displays": torch.jit.script(Displays()),
     "expressions": torch.jit.script(Expressions()),
     "control": torch.jit.script(Control()),
