@@ -254,7 +254,7 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
   } else if (node.is("prim::unchecked_cast")) {
     result = inputs[0];
   } else if (node.is("prim::Uninitialized")) {
-    result = tern::Value(std::string(uninitialized));
+    result = uninitialized();
   } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
     result = record_condition(node, inputs);
   } else if (node.is("prim::NumToTensor") && any_symbolic(inputs)) {
