@@ -232,6 +232,13 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
     builtin(inputs);
     return;
   }
+  if (node.num_outputs() > 1) {
+    ir::Builtin builtin = ir::find_builtin(node.kind());
+    if (!builtin) failf(ErrorKind::not_supported, "retrace knows no operator {}", node.qualified());
+    tern::Value results = builtin(inputs);
+    for (size_t i = 0; i < node.num_outputs(); ++i) values_[&node.output(i)] = results.items().at(i);
+    return;
+  }
   tern::Value& result = values_[&node.output()];
   if (node.is("prim::ListConstruct")) {
     result = tern::Value::list(std::move(inputs));
@@ -247,7 +254,7 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
   } else if (node.is("prim::unchecked_cast")) {
     result = inputs[0];
   } else if (node.is("prim::Uninitialized")) {
-    result = tern::Value(std::string(uninitialized));
+    result = uninitialized();
   } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
     result = record_condition(node, inputs);
   } else if (node.is("prim::NumToTensor") && any_symbolic(inputs)) {

@@ -40,6 +40,11 @@ Tensor Retracer::stand_in(const Tensor& like) {
   return plain(zeros(sizes, like.dtype())).tensor();
 }
 
+tern::Value Retracer::uninitialized() {
+  static const tern::Value only = tern::Value::object(new Uninitialized);
+  return only;
+}
+
 Retracer::Branch Retracer::run_inside(const ir::Block& source, ir::Block& target) {
   Branch b{&target, {}, {}, {}};
   Recorder::Known outside = core_.known();
@@ -70,7 +75,7 @@ void Retracer::align(std::string_view what, tree::Flat& a, std::vector<ir::In>& 
   auto empty = [](const tree::Flat& f) { return f.spec.is_leaf() && is_uninitialized(f.leaves[0]); };
   auto become = [](tree::Flat& f, std::vector<ir::In>& in, const tree::Flat& other) {
     f.spec = other.spec;
-    f.leaves.assign(other.leaves.size(), tern::Value(std::string(uninitialized)));
+    f.leaves.assign(other.leaves.size(), uninitialized());
     in.assign(other.leaves.size(), ir::In());
   };
   if (empty(a)) become(a, in_a, b);
@@ -508,9 +513,8 @@ void Retracer::record_loop(const ir::Node& node, const tern::Value& trips, const
       tree::Flat& given = b.returns[i + 1];
       if (carried[i].size() == 1 && is_uninitialized(carried[i][0].start) && !given.spec.is_leaf()) {
         forget();  // now its structure is known
-        add_leaves(i, tree::unflatten(given.spec,
-                                      std::vector<tern::Value>(given.leaves.size(),
-                                                               tern::Value(std::string(uninitialized)))));
+        add_leaves(
+            i, tree::unflatten(given.spec, std::vector<tern::Value>(given.leaves.size(), uninitialized())));
         again = true;
         break;
       }

@@ -69,8 +69,11 @@ class Retracer {
 
   // ---- what is known only when the program runs ----
   // What a path that was not taken gives: nobody reads it.
-  static constexpr std::string_view uninitialized = "\x01uninitialized";
-  static bool is_uninitialized(const tern::Value& v) { return v.is_string() && v.string() == uninitialized; }
+  struct Uninitialized final : Box {};
+  static tern::Value uninitialized();
+  static bool is_uninitialized(const tern::Value& v) {
+    return v.is_object() && dynamic_cast<const Uninitialized*>(v.box());
+  }
   static bool is_symbolic(const tern::Value& v) { return v.is_int() && v.sym().is_symbolic(); }
   bool is_boolean(const tern::Value& v) const;
   static std::optional<bool> known_truth(const tern::Value& v);

@@ -1,9 +1,10 @@
 // The graph as PyTorch prints it: constants and lists as nodes, no overload names.
+#include <algorithm>
 #include <cmath>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
-#include "tern/ir/cursor.h"
+#include "tern/ir/enum_member.h"
 #include "tern/ir/pass.h"
 #include "tern/ir/printing.h"
 #include "tern/ir/text.h"
@@ -39,10 +40,10 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
       append_float(out, v.to_double());
       break;
     case ValueKind::string:
-      out += quote(v.string());
+      out += torch_quoted(v.string());
       break;
     case ValueKind::device:
-      out += quote(v.device().str());
+      out += torch_quoted(v.device().str());
       break;
     case ValueKind::tensor:
       if (!v.tensor().is_fake() && !v.tensor().is_symbolic() && v.tensor().int_numel() == 1) {
@@ -85,7 +86,9 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
       break;
     }
     case ValueKind::object:
-      if (const auto* native = dynamic_cast<const NativeObject*>(v.box()))
+      if (const EnumMember* member = EnumMember::of(v))
+        out += member->type.str() + "." + member->name;
+      else if (const auto* native = dynamic_cast<const NativeObject*>(v.box()))
         out += "<" + std::string(native->class_name()) + ">";
       else
         out += "<object>";
@@ -93,9 +96,24 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
   }
 }
 
+// What a task takes from outside, in the order it comes up.
+void captures_of(const Block& task, const Block& block, std::vector<const Value*>& captured) {
+  auto note = [&](const Value& v) {
+    for (const Block* b = &v.block(); b; b = b->parent() ? &b->parent()->block() : nullptr)
+      if (b == &task) return;
+    if (std::find(captured.begin(), captured.end(), &v) == captured.end()) captured.push_back(&v);
+  };
+  for (const Node& n : block) {
+    for (const Operand& o : n.inputs()) note(o.value());
+    for (const Block* b : n.blocks()) captures_of(task, *b, captured);
+  }
+  for (const Operand& o : block.returns()) note(o.value());
+}
+
 struct TorchPrinter {
   bool origins;
   std::string out = {};
+  std::vector<const Block*> tasks = {};
 
   void value(const Value& v) {
     out += '%';
@@ -106,13 +124,57 @@ struct TorchPrinter {
     out += " : ";
     out += v.type()->str(TypeStyle::torch);
   }
-  void params(const Block& b) {
+  template <class Values>
+  void params(const Values& values, std::string_view separator) {
     out += '(';
-    for (size_t i = 0; i < b.params().size(); ++i) {
-      if (i) out += b.parent() ? ", " : ",\n      ";
-      definition(b.param(i));
+    bool first = true;
+    for (const Value* v : values) {
+      if (!first) out += separator;
+      first = false;
+      definition(*v);
     }
     out += "):\n";
+  }
+  // The graph itself, and after it those of its tasks.
+  template <class Values>
+  void graph(const Values& inputs_, const Block& b) {
+    out += "graph";
+    params(inputs_, ",\n      ");
+    for (const Node& n : b) node(n, 1);
+    out += "  return ";
+    inputs(b.return_node());
+    out += '\n';
+  }
+  void all(const Block& top) {
+    graph(top.params(), top);
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      std::vector<const Value*> captured;
+      captures_of(*tasks[i], *tasks[i], captured);
+      out += fmt::format("with prim::fork_{} = ", i);
+      graph(captured, *tasks[i]);
+    }
+  }
+  // The two ends of a with statement are methods that are called here.
+  void with_end(const Node& n) {
+    bool enters = n.attribute("name")->string() == "__enter__";
+    value(n.output());
+    out += " : " + (enters ? n.output().type() : Type::tensor())->str(TypeStyle::torch);
+    out += enters ? " = prim::Enter(" : " = prim::Exit(";
+    value(n.input(0).value());
+    out += ")\n";
+  }
+  void fork(const Node& n) {
+    const Block& task = *n.blocks()[0];
+    std::vector<const Value*> captured;
+    captures_of(task, task, captured);
+    definition(n.output());
+    out += fmt::format(" = prim::fork_{}(", tasks.size());
+    for (size_t i = 0; i < captured.size(); ++i) {
+      if (i) out += ", ";
+      value(*captured[i]);
+    }
+    out += ")\n";
+    tasks.push_back(&task);
   }
   void inputs(const Node& n) {
     out += '(';
@@ -124,6 +186,8 @@ struct TorchPrinter {
   }
   void node(const Node& n, size_t level) {
     out.append(level * 2, ' ');
+    if (n.meta("with")) return with_end(n);
+    if (n.is("prim::fork") && n.inputs().empty() && n.blocks().size() == 1) return fork(n);
     for (size_t i = 0; i < n.num_outputs(); ++i) {
       if (i) out += ", ";
       definition(n.output(i));
@@ -137,7 +201,14 @@ struct TorchPrinter {
     } else {
       size_t colons = kind.find("::");
       out += kind.substr(0, kind.find('.', colons == std::string_view::npos ? 0 : colons));
-      if (!n.attributes().empty() && !n.is("prim::CallFunction")) {
+      if (n.is("prim::isinstance")) {
+        out += "[types=[";
+        for (const tern::Value& t : n.attribute("types")->items()) {
+          if (out.back() != '[') out += ", ";
+          out += parse_type(t.string())->str(TypeStyle::torch);
+        }
+        out += "]]";
+      } else if (!n.attributes().empty() && !n.is("prim::CallFunction")) {
         out += '[';
         bool first = true;
         for (auto& [name, v] : n.attributes()) {
@@ -166,7 +237,7 @@ struct TorchPrinter {
       const Block& b = *n.blocks()[i];
       out.append((level + 1) * 2, ' ');
       out += fmt::format("block{}", i);
-      params(b);
+      params(b.params(), ", ");
       for (const Node& inner : b) node(inner, level + 2);
       out.append((level + 2) * 2, ' ');
       out += "-> ";
@@ -175,6 +246,29 @@ struct TorchPrinter {
     }
   }
 };
+
+// Lists that stand for what a call left out are constants; and what a with statement is left with goes only
+// to the method that is called.
+void lists_of_schemas(Graph& graph, Block& block) {
+  for (Node& n : block) {
+    for (Block* b : n.blocks()) lists_of_schemas(graph, *b);
+    while (n.meta("with") && n.inputs().size() > 1) n.remove_input(n.inputs().size() - 1);
+    if (!n.op()) continue;
+    const std::vector<SchemaArg>& args = n.op()->schema().args;
+    for (size_t i = 0; i < args.size(); ++i) {
+      const Operand& o = n.input(i);
+      if (!o.is_constant() || !o.constant().is_list() || !args[i].default_value ||
+          !o.constant().is_same(*args[i].default_value))
+        continue;
+      InsertAt here(n);
+      const Type* type = Type::of(args[i].type);
+      if (type->is(TypeKind::optional)) type = type->element();
+      Node& constant = graph.make("prim::Constant", {}, {&type, 1});
+      constant.set_attribute("value", o.constant());
+      n.set_input(i, constant.output());
+    }
+  }
+}
 
 // The function that is called is a constant of its own there.
 void functions_to_nodes(Graph& graph, Block& block) {
@@ -195,17 +289,57 @@ void functions_to_nodes(Graph& graph, Block& block) {
 
 std::string torch_text(const Graph& graph, bool origins) {
   auto copy = graph.clone();
+  lists_of_schemas(*copy, copy->top());
   lists_to_nodes(*copy);
   constants_to_nodes(*copy);
   functions_to_nodes(*copy, copy->top());
   TorchPrinter p{origins};
-  p.out = "graph";
-  p.params(copy->top());
-  for (const Node& n : copy->top()) p.node(n, 1);
-  p.out += "  return ";
-  p.inputs(copy->top().return_node());
-  p.out += '\n';
+  p.all(copy->top());
   return std::move(p.out);
+}
+
+std::string torch_quoted(std::string_view s) {
+  std::string out = "\"";
+  for (char c : s) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\'':
+        out += "\\'";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\a':
+        out += "\\a";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\v':
+        out += "\\v";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) >= 127)
+          out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+        else
+          out += c;
+    }
+  }
+  return out + "\"";
 }
 
 }  // namespace tern::ir

@@ -8,6 +8,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/schema.h"
 #include "tern/ir/cursor.h"
+#include "tern/ir/enum_member.h"
 #include "tern/sym/shape_env.h"
 #include "tern/tensor/arg.h"
 
@@ -232,6 +233,7 @@ const Type* Type::of(const tern::Value& v) {
       return dict(key, value);
     }
     case ValueKind::object:
+      if (const EnumMember* member = EnumMember::of(v)) return enum_named(member->type);
       if (const auto* native = dynamic_cast<const NativeObject*>(v.box()))
         return class_named(Symbol(native->class_name()));
       return dynamic_cast<GeneratorBox*>(v.box()) ? generator() : any();

@@ -59,10 +59,12 @@ void append_tensor(std::string& out, const Type& t) {
   if (open) out += ')';
 }
 
-void append_list(std::string& out, Span<const Type* const> elements, TypeStyle style);
+// `inside` a dict or a union PyTorch's graphs say the name of a named tuple, elsewhere its fields.
+void append_list(std::string& out, Span<const Type* const> elements, TypeStyle style, bool inside);
 
-void append_type(std::string& out, const Type& t, TypeStyle style) {
+void append_type(std::string& out, const Type& t, TypeStyle style, bool inside = false) {
   bool annotation = style == TypeStyle::annotation;
+  bool torch = style == TypeStyle::torch;
   switch (t.kind()) {
     case TypeKind::tensor:
       if (annotation)
@@ -105,28 +107,28 @@ void append_type(std::string& out, const Type& t, TypeStyle style) {
       break;
     case TypeKind::optional:
       if (annotation) out += "Optional[";
-      append_type(out, *t.element(), style);
+      append_type(out, *t.element(), style, inside);
       out += annotation ? "]" : "?";
       break;
     case TypeKind::list:
       if (annotation) out += "List[";
-      append_type(out, *t.element(), style);
+      append_type(out, *t.element(), style, inside);
       out += annotation ? "]" : "[]";
       break;
     case TypeKind::dict:
       out += annotation ? "Dict[" : "Dict(";
-      append_list(out, t.elements(), style);
+      append_list(out, t.elements(), style, true);
       out += annotation ? ']' : ')';
       break;
     case TypeKind::future:
       out += "Future[";
-      append_type(out, *t.element(), style);
+      append_type(out, *t.element(), style, inside);
       out += ']';
       break;
     case TypeKind::union_:
-      out += "Union[";
-      append_list(out, t.elements(), style);
-      out += ']';
+      out += torch ? "Union(" : "Union[";
+      append_list(out, t.elements(), style, true);
+      out += torch ? ')' : ']';
       break;
     case TypeKind::tuple:
       if (annotation) {
@@ -136,8 +138,12 @@ void append_type(std::string& out, const Type& t, TypeStyle style) {
         }
         out += "Tuple[";
         if (t.elements().empty()) out += "()";
-        append_list(out, t.elements(), style);
+        append_list(out, t.elements(), style, inside);
         out += ']';
+        break;
+      }
+      if (torch && inside && !t.name().empty()) {
+        out += t.name().view();
         break;
       }
       if (!t.fields().empty() || !t.name().empty()) {
@@ -148,13 +154,13 @@ void append_type(std::string& out, const Type& t, TypeStyle style) {
           out += i ? ", " : "";
           out += t.fields()[i].view();
           out += " : ";
-          append_type(out, *t.element(i), style);
+          append_type(out, *t.element(i), style, inside);
         }
         out += ')';
         break;
       }
       out += '(';
-      append_list(out, t.elements(), style);
+      append_list(out, t.elements(), style, inside);
       out += ')';
       break;
     case TypeKind::class_:
@@ -169,10 +175,10 @@ void append_type(std::string& out, const Type& t, TypeStyle style) {
   }
 }
 
-void append_list(std::string& out, Span<const Type* const> elements, TypeStyle style) {
+void append_list(std::string& out, Span<const Type* const> elements, TypeStyle style, bool inside) {
   for (size_t i = 0; i < elements.size(); ++i) {
     if (i) out += ", ";
-    append_type(out, *elements[i], style);
+    append_type(out, *elements[i], style, inside);
   }
 }
 
@@ -330,6 +336,14 @@ const Type* read_primary(Cursor& c, ShapeEnv* shapes) {
     const Type* value = read_type(c, shapes);
     c.expect(")");
     return Type::dict(key, value);
+  }
+  if (word == "Union" && next == '(') {
+    c.expect("(");
+    std::vector<const Type*> elements;
+    do elements.push_back(read_type(c, shapes));
+    while (c.take(","));
+    c.expect(")");
+    return Type::union_of(elements);
   }
   if (word == "Future" && next == '(') {
     c.expect("(");

@@ -34,6 +34,7 @@ void Compiler::assign(const Expr& target, Val v) {
       v = materialise(std::move(v), declared);
       if (declared && v.type->is(TypeKind::none) && subtype(v.type, declared)) v.type = declared;
       check_reassigned(target, v, declared);
+      keep_long_string(target.text, v);
       set(target.text, std::move(v));
       return;
     }
@@ -133,6 +134,17 @@ void Compiler::assign(const Expr& target, Val v) {
     default:
       error(target.at, "this cannot be assigned to");
   }
+}
+
+// A long string is written as a statement when the graph becomes source, under the name it has here.
+void Compiler::keep_long_string(const std::string& name, Val& v) {
+  constexpr size_t never_long = 30;
+  if (v.held || !v.is_constant() || !v.type->is(TypeKind::string) ||
+      v.in.constant().string().size() < never_long || shown_name(name).empty())
+    return;
+  ir::Node& n = make("prim::Constant", {}, {v.type}, name);
+  n.set_attribute("value", v.in.constant());
+  v = typed(n.output(), v.type);
 }
 
 // In a branch or a loop a name keeps the type it had outside.

@@ -52,9 +52,6 @@ Condition Compiler::condition(const Expr& e) {
     return identity(*e.items[0], *e.items[1], e.text == "is not", e.at);
   if (e.kind == ExprKind::call && e.items.size() == 3) {
     const Expr& callee = *e.items[0];
-    // torch.__is__(x, None) in saved code says the same as `x is None`.
-    if (callee.kind == ExprKind::attribute && (callee.text == "__is__" || callee.text == "__isnot__"))
-      return identity(*e.items[1], *e.items[2], callee.text == "__isnot__", e.at);
     bool named = callee.kind == ExprKind::name, of_jit = callee.kind == ExprKind::attribute &&
                                                          callee.items[0]->kind == ExprKind::attribute &&
                                                          callee.items[0]->text == "jit";
@@ -143,7 +140,9 @@ Condition Compiler::identity(const Expr& l, const Expr& r, bool negated, uint32_
     }
   }
   at_ = at;
-  c.value = simple(negated ? "aten::__isnot__" : "aten::__is__", {operand(a), operand(b)}, Type::boolean());
+  bool flags = a.type->is(TypeKind::bool_) && b.type->is(TypeKind::bool_);
+  Symbol kind = flags ? (negated ? "aten::ne" : "aten::eq") : (negated ? "aten::__isnot__" : "aten::__is__");
+  c.value = simple(kind, {operand(a), operand(b)}, Type::boolean());
   return c;
 }
 
@@ -211,6 +210,7 @@ Condition Compiler::instance(const Expr& e) {
     const std::string& name = e.items[1]->text;
     if (t->is(TypeKind::any)) {
       c.when_true.push_back({name, types.size() == 1 ? types[0] : make_union(types)});
+      c.when_false.push_back({name, t});
     } else {
       c.when_true.push_back({name, make_union(yes)});
       c.when_false.push_back({name, make_union(no)});

@@ -161,6 +161,7 @@ void Compiler::name_value(const std::string& name, Val& v) {
   ir::Value& value = *v.in.value();
   if (is_named(value) || &value.block() != frame_->block) return;
   graph_->rename(value, name);
+  note_variable(value, name);
 }
 // Empty for what is no variable of the user's: names of the compiler, and _0 that printed source has.
 std::string_view Compiler::shown_name(const std::string& name) {
@@ -170,7 +171,7 @@ std::string_view Compiler::shown_name(const std::string& name) {
 }
 void Compiler::refine(const Refinement& r) {
   Val* v = find(r.name);
-  if (!v || v->type == r.type) return;
+  if (!v || (v->type == r.type && !r.type->is(TypeKind::any))) return;
   Val refined = *v;
   if (v->in.is_value()) {
     ir::Node& cast = make("prim::unchecked_cast", {v->in}, {r.type}, r.name);
@@ -353,6 +354,9 @@ Val Compiler::call_magic(const Val& self, const char* method, std::vector<Val> a
 
 Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
   at_ = at;
+  if (a.is_constant() && b.is_constant())
+    if (std::optional<tern::Value> c = complex_literal(op, a.in.constant(), b.in.constant()))
+      return constant(*c);
   static const std::unordered_map<std::string, std::string> names = {
       {"+", "aten::add"},         {"-", "aten::sub"},       {"*", "aten::mul"},
       {"/", "aten::div"},         {"//", "aten::floordiv"}, {"%", "aten::remainder"},
@@ -424,11 +428,11 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
         {">", "<"}, {">=", "<="}, {"&", "&"},   {"|", "|"},   {"^", "^"}};
     if (auto it = swapped.find(op); it != swapped.end())
       return run(names.at(it->second), std::move(b), std::move(a));
-    if (op == "-") return run("aten::rsub", std::move(b), std::move(a));
-    if (op == "/") {
+    if (op == "-" || op == "/") {
       Args args;
       args.positional = {b};
-      return run("aten::mul", call_builtin("aten::reciprocal", std::move(args), at), std::move(a));
+      Val turned = call_builtin(op == "-" ? "aten::neg" : "aten::reciprocal", std::move(args), at);
+      return run(op == "-" ? "aten::add" : "aten::mul", std::move(turned), std::move(a));
     }
   }
   return run(name, std::move(a), std::move(b));

@@ -83,7 +83,9 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     Val v = value(arg(1), type);
     if (name != "annotate") {
       v = materialise(v, type);
-      bool known = !v.in.is_value() || plain(v.type) == plain(type);
+      // A cast that was cast to the same type already stays one cast.
+      bool known = !v.in.is_value() || (plain(v.type) == plain(type) && v.in.value()->node() &&
+                                        v.in.value()->node()->is("prim::unchecked_cast"));
       s.self = known ? typed(v.in, type) : simple("prim::unchecked_cast", {v.in}, type);
       s.self.held = known && v.held;
     } else {

@@ -6,6 +6,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
+#include "tern/script/inlining.h"
 
 namespace tern::script {
 namespace {
@@ -303,6 +304,7 @@ void Compiler::with_statement(const Stmt& s) {
       error(e.at,
             fmt::format("{} does not have a function with the name __exit__", class_text(with.context.type)));
     Val entered = call_magic(with.context, "__enter__", {}, s.at);
+    mark_with(entered);
     if (s.targets[i + 1]) assign(*s.targets[i + 1], entered);
     withs_.push_back(std::move(with));
   }
@@ -322,9 +324,14 @@ void Compiler::leave_withs(size_t down_to) {
     if (with.grad_mode)
       make("aten::set_grad_enabled", {with.context.in}, {});
     else
-      call_magic(with.context, "__exit__",
-                 {constant(tern::Value()), constant(tern::Value()), constant(tern::Value())}, at_);
+      mark_with(call_magic(with.context, "__exit__",
+                           {constant(tern::Value()), constant(tern::Value()), constant(tern::Value())}, at_));
   }
+}
+// The two calls are one statement when they are written back as source.
+void Compiler::mark_with(const Val& called) {
+  ir::Node* n = called.kind == Val::plain && called.in.is_value() ? called.in.value()->node() : nullptr;
+  if (n && n->is("prim::CallMethod")) n->set_meta("with", tern::Value(true));
 }
 
 // ---- if ----
@@ -415,6 +422,7 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
       graph_->insert_at(saved);
     }
     ir::Value& out = node.add_output(type, shown_name(name));
+    if (!shown_name(name).empty()) note_variable(out, name);
     a.block->add_return(sides[0]);
     b.block->add_return(sides[1]);
     set(name, typed(out, type));
@@ -583,6 +591,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   graph_->insert_at(saved);
   for (const Carried& c : carried) {
     ir::Value& out = node.add_output(c.type, shown_name(c.name));
+    if (!shown_name(c.name).empty()) note_variable(out, c.name);
     set(c.name, typed(out, c.type));
   }
   for (const std::string& name : inside.assigned)

@@ -31,6 +31,19 @@ std::string dotted(const Expr& e) {
   return {};
 }
 
+}  // namespace
+
+std::optional<tern::Value> complex_literal(std::string_view op, const tern::Value& real,
+                                           const tern::Value& imaginary) {
+  if ((op != "+" && op != "-") || !imaginary.is_complex() || imaginary.scalar().to_complex().real() != 0)
+    return std::nullopt;
+  if (!real.is_float() && !(real.is_int() && !real.sym().is_symbolic())) return std::nullopt;
+  double i = imaginary.scalar().to_complex().imag();
+  return tern::Value(std::complex<double>(real.to_double(), op == "+" ? i : -i));
+}
+
+namespace {
+
 // Defaults and class constants: literals only.
 std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
   switch (e.kind) {
@@ -39,6 +52,8 @@ std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
     case ExprKind::name:
       if (e.text == "inf") return tern::Value(double(INFINITY));
       if (e.text == "nan") return tern::Value(double(NAN));
+      if (e.text == "infj") return tern::Value(std::complex<double>(0, double(INFINITY)));
+      if (e.text == "nanj") return tern::Value(std::complex<double>(0, double(NAN)));
       return std::nullopt;
     case ExprKind::unary: {
       std::optional<tern::Value> v = literal(unit, *e.items[0]);
@@ -47,6 +62,10 @@ std::optional<tern::Value> literal(const Unit& unit, const Expr& e) {
       if (v->is_float()) return tern::Value(-v->to_double());
       if (v->is_complex()) return tern::Value(-v->scalar().to_complex());
       return std::nullopt;
+    }
+    case ExprKind::binary: {  // 1.+2.j
+      std::optional<tern::Value> a = literal(unit, *e.items[0]), b = literal(unit, *e.items[1]);
+      return a && b ? complex_literal(e.text, *a, *b) : std::nullopt;
     }
     case ExprKind::list:
     case ExprKind::tuple: {

@@ -65,6 +65,10 @@ struct Exits {
 };
 Exits exits_of(const Body& body);
 
+// The value of `1.+2.j`, which is written as a sum; nothing if it is no such sum.
+std::optional<tern::Value> complex_literal(std::string_view op, const tern::Value& real,
+                                           const tern::Value& imaginary);
+
 class Compiler {
  public:
   Compiler(Unit& unit, Function& function);
@@ -172,6 +176,7 @@ class Compiler {
   void assign_sugar(const Expr& target, Sugar s);
   void assign_subscript(const Expr& target, Val v);
   void augmented(const Stmt& s);
+  void keep_long_string(const std::string& name, Val& v);
   void check_reassigned(const Expr& target, const Val& v, const Type* declared);
   const Type* target_hint(const Expr& target);
   static const Stmt& with_end();
@@ -179,6 +184,7 @@ class Compiler {
   void delete_statement(const Stmt& s);
   void with_statement(const Stmt& s);
   void leave_with();
+  static void mark_with(const Val& called);
   void leave_withs(size_t down_to);
   void assert_statement(const Stmt& s);
   void raise_statement(const Stmt& s);
@@ -237,6 +243,7 @@ class Compiler {
                                  std::vector<std::string>* why);
   std::optional<std::vector<In>> match(const Signature& s, const Args& args, bool conversions,
                                        Bindings& bindings, std::string* why);
+  bool stands_in_order(const Val& list, size_t index, const std::vector<In>& inputs);
   bool bind_pattern(const Type* t, const Pattern& p, Bindings& b);
   std::optional<Val> coerce(const Val& v, const Pattern& p, Bindings& b, bool conversions, int fixed_size);
   // Without `conversions` only what needs no node: subtypes, tuples for lists.

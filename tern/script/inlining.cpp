@@ -55,12 +55,6 @@ class Scan {
         continue;
       }
       if (!o->is_value()) continue;
-      // A list of constants may stand anywhere: nothing happens when it is made.
-      while (o->value().node() != point && is_literal(*point) && may_inline(*point, *user) &&
-             is_user(point->output(), *user)) {
-        inlined.insert(point);
-        point = previous(*point);
-      }
       if (o->value().node() != point || !may_inline(*point, *user)) continue;
       inlined.insert(point);
       for (const ir::Operand& input : point->inputs()) waiting_.push_back({&input, point});
@@ -68,23 +62,13 @@ class Scan {
     }
   }
 
-  static bool is_literal(const ir::Node& n) {
-    if (!n.is("prim::ListConstruct") || n.num_outputs() != 1) return false;
-    for (const ir::Operand& o : n.inputs())
-      if (!o.is_constant()) return false;
-    return true;
-  }
-  static bool is_user(const ir::Value& v, const ir::Node& user) {
-    for (const ir::Use& u : v.uses())
-      if (u.user != &user) return false;
-    return true;
-  }
   static bool may_inline(const ir::Node& n, const ir::Node& user) {
     if (n.is_return() || n.num_outputs() != 1 || n.output().num_uses() != 1) return false;
     if (!n.blocks().empty()) return false;
     if (is_named(n.output()) && !user.is_return()) return false;
     // A condition that was refined once already, and statements that are no expressions.
-    return !n.is("prim::isinstance") && !n.is("prim::TupleUnpack") && !n.is("prim::ListUnpack");
+    return !n.meta("with") && !n.is("prim::isinstance") && !n.is("prim::TupleUnpack") &&
+           !n.is("prim::ListUnpack");
   }
 
   std::vector<Waiting> waiting_;
@@ -101,9 +85,23 @@ std::unordered_set<const ir::Node*> inlined_nodes(const ir::Graph& graph) {
 bool is_named(const ir::Value& value) {
   if (!value.node()) return !value.key().base.empty() && value.key().base.view() != "arg";
   const ir::Node& n = *value.node();
-  if (n.is("prim::GetAttr")) return true;
+  if (n.is("prim::GetAttr") || noted_variable(value)) return true;
   std::string_view base = value.key().base.view();
   return !base.empty() && base != (n.op() && n.num_outputs() != 1 ? "getitem" : ir::default_hint(n));
+}
+
+void note_variable(const ir::Value& value, std::string_view variable) {
+  if (!value.node() || (is_named(value) && ir::Name::parse(variable).number == 0)) return;
+  const tern::Value* noted = value.node()->meta("variables");
+  tern::Value names = noted ? *noted : tern::Value::dict();
+  names.entries().emplace_back(tern::Value(value.name()), tern::Value(variable));
+  value.node()->set_meta("variables", std::move(names));
+}
+const std::string* noted_variable(const ir::Value& value) {
+  const tern::Value* noted = value.node() ? value.node()->meta("variables") : nullptr;
+  if (!noted) return nullptr;
+  const tern::Value* name = noted->find(tern::Value(value.name()));
+  return name ? &name->string() : nullptr;
 }
 
 LoopForm form_of(const ir::Node& loop) {

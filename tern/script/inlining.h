@@ -14,6 +14,10 @@ std::unordered_set<const ir::Node*> inlined_nodes(const ir::Graph& graph);
 
 // Whether a variable or attribute gave it its name, and not its operator.
 bool is_named(const ir::Value& value);
+// Notes the variable that names a value where the graph's name alone does not tell: `mean` of aten::mean, or
+// x_1, which a graph calls its second x.
+void note_variable(const ir::Value& value, std::string_view variable);
+const std::string* noted_variable(const ir::Value& value);  // nullptr if there is none
 
 // `for`, `while`, or a `while` that counts as well: how a loop is written.
 enum class LoopForm : uint8_t { counted, conditional, both };

@@ -2,6 +2,8 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
+#include "tern/script/inlining.h"
+#include "tern/script/kept_names.h"
 
 namespace tern::script {
 namespace {
@@ -334,6 +336,7 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     slots[at] = &v;
   }
   std::vector<In> inputs;
+  std::vector<std::pair<size_t, Val>> lists;  // that are operands
   for (size_t i = 0; i < s.args.size(); ++i) {
     const SigArg& a = s.args[i];
     if (!slots[i]) {
@@ -370,18 +373,47 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     }
     if (c->kind == Val::list && s.op) {
       const Type* given = slots[i]->type;
-      plain_list_ =
-          plain_list_ || (given && given->is(TypeKind::list) && given->element()->is_tensor() &&
-                          a.type.kind == Pattern::list && a.type.items[0].kind == Pattern::optional);
+      bool plain = given && given->is(TypeKind::list) && given->element()->is_tensor() &&
+                   a.type.kind == Pattern::list && a.type.items[0].kind == Pattern::optional;
+      plain_list_ = plain_list_ || plain;
       std::vector<In> items;
       for (const Val& item : c->items) items.push_back(operand(item));
-      inputs.push_back(In::list(std::move(items)));
+      inputs.push_back(In::list(items));
+      if (plain) c->type = given;
+      lists.emplace_back(i, std::move(*c));
     } else {
       inputs.push_back(operand(*c));
     }
   }
   for (const Val& v : variadic) inputs.push_back(operand(v));
+  for (auto& [i, list] : lists) {
+    if (list.items.empty() || stands_in_order(list, i, inputs)) continue;
+    std::vector<In> items;
+    for (const Val& item : list.items) items.push_back(operand(item));
+    inputs[i] = make_display("prim::ListConstruct", list, std::move(items), list.type).in;
+  }
   return inputs;
+}
+
+// Whether a list happens where it stands among the operands: what is before it was made before it, and what
+// is behind it after it. Another one is a node, so that source written from the graph has the same order.
+bool Compiler::stands_in_order(const Val& list, size_t index, const std::vector<In>& inputs) {
+  ir::Node& now = graph_->insert_point();
+  auto is_statement = [](const ir::Node& n) {
+    return n.num_outputs() != 1 || !n.blocks().empty() || is_named(n.output());
+  };
+  std::unordered_set<const ir::Node*> made_after;
+  if (list.after && &list.after->block() == &now.block())
+    for (const ir::Node* n = list.after->next(); n != &now; n = n->next()) {
+      if (is_statement(*n) && !n->is("prim::Constant")) return false;
+      made_after.insert(n);
+    }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ir::Node* n = i != index && inputs[i].is_value() ? inputs[i].value()->node() : nullptr;
+    if (!n || &n->block() != &now.block() || is_statement(*n) || n->output().has_uses()) continue;
+    if (made_after.count(n) != (i > index)) return false;
+  }
+  return true;
 }
 
 std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& args, uint32_t at,
@@ -407,7 +439,9 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
       }
       at_ = at;
       if (s.op) {
-        ir::Node& made = call_op(*s.op, *inputs);
+        if (s.op->schema().name.view() == "aten::rsub" && s.op->schema().overload.view() == "Tensor")
+          std::swap((*inputs)[0], (*inputs)[1]);
+        ir::Node& made = call_op(kept_name(*s.op), *inputs);
         if (plain_list_) made.set_meta("plain_list", tern::Value(true));
         return result(made);
       }

@@ -127,16 +127,12 @@ struct Reader {
       take(",");
     }
     expect("->");
-    // "()" is nothing, "(int, int)" several results: a tuple either way; "((int, t))" is one.
+    // "()" is nothing, "(int, int)" several results, "((int, t))" one that is a tuple.
     Pattern r = pattern();
-    if (r.kind == Pattern::tuple && r.items.empty()) {
-      r = Pattern();
-      r.type = Type::none();
-    } else if (r.kind == Pattern::tuple && r.items.size() == 1) {
-      Pattern one = r.items[0];
-      r = std::move(one);
-    }
-    s.returns.push_back(std::move(r));
+    if (r.kind == Pattern::tuple)
+      s.returns = std::move(r.items);
+    else
+      s.returns.push_back(std::move(r));
     return s;
   }
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/base/format.h"
+#include "tern/ir/printing.h"
 #include "tern/script/signature.h"
 
 namespace tern::script {
@@ -29,36 +30,18 @@ bool is_identifier(std::string_view s) {
   return !is_keyword(s) || s == "print";
 }
 
-std::string quoted(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 32 || c == 127)
-          out += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-        else
-          out += c;
-    }
-  }
-  return out + "\"";
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 128; });
 }
 
+std::string quoted(std::string_view s) { return ir::torch_quoted(s); }
+
 namespace {
+
+bool is_beyond_ascii(const tern::Value& v) {
+  if (v.is_string()) return !is_ascii(v.string());
+  return v.is_tuple() && std::any_of(v.items().begin(), v.items().end(), is_beyond_ascii);
+}
 
 std::string real(double d) {
   if (std::isnan(d)) return "nan";
@@ -73,6 +56,7 @@ std::string real(double d) {
 std::string constant_text(const tern::Value& v, const Type* type, ConstantTable& constants) {
   auto inner = [&](const tern::Value& item, const Type* t) { return constant_text(item, t, constants); };
   if (type && type->is(TypeKind::optional) && !v.is_none()) type = type->element();
+  if (is_beyond_ascii(v)) return "CONSTANTS.c" + std::to_string(constants.add(v));
   switch (v.kind()) {
     case ValueKind::none:
       return "None";
@@ -86,7 +70,7 @@ std::string constant_text(const tern::Value& v, const Type* type, ConstantTable&
       return real(v.to_double());
     case ValueKind::complex_: {
       std::complex<double> c = v.scalar().to_complex();
-      return "complex(" + real(c.real()) + ", " + real(c.imag()) + ")";
+      return real(c.real()) + (c.imag() >= 0 ? "+" : "-") + real(std::abs(c.imag())) + "j";
     }
     case ValueKind::device:
       return "torch.device(" + quoted(v.device().str()) + ")";
