@@ -67,7 +67,7 @@ class Evaluator final : public PythonEvaluator {
           args.positional.empty() ? tern::Value() : to_value(args.positional[0], "the parameter"), grad, at);
     }
     if (n == "ParameterList" || n == "ParameterDict") {
-      auto tree = std::make_shared<ModuleTree>();
+      Tree tree = keep(std::make_shared<ModuleTree>());
       tree->type_name = "torch.nn.modules.container." + n;
       if (args.positional.size() > 1) error(at, fmt::format("nn.{} takes one argument", n));
       if (!args.positional.empty() && !args.positional[0].is_none())
@@ -128,7 +128,7 @@ class Evaluator final : public PythonEvaluator {
     for (auto& [key, v] : args.keywords)
       if (std::none_of(def.params.begin(), def.params.end(), [&](auto& p) { return p.name == key; }))
         error(at, fmt::format("nn.{} has no argument '{}' here; it has {}", n, key, known->signature));
-    return pointing(at, [&] { return PV::of(build_layer(*known, std::move(bound))); });
+    return pointing(at, [&] { return PV::of(keep(build_layer(*known, std::move(bound)))); });
   }
   // Of a list, into the next places; of a dict, under its keys; of pairs likewise.
   void put_parameters(ModuleTree& tree, const PV& given, uint32_t at) {
@@ -158,7 +158,7 @@ class Evaluator final : public PythonEvaluator {
     Evaluator inside(nn_library(), "torch.nn");
     inside.depth_ = depth_ + 1;
     try {
-      Tree tree = inside.make(*nn_library().find_class(n), args, 0);
+      Tree tree = keep(inside.make(*nn_library().find_class(n), args, 0));
       inside.settle();
       return PV::of(tree);
     } catch (const Error& e) {
@@ -169,7 +169,7 @@ class Evaluator final : public PythonEvaluator {
   // Tensors are copied too; what is shared stays shared.
   Tree deep_copy(const Tree& from, std::unordered_map<const ModuleTree*, Tree>& done) {
     if (auto it = done.find(from.get()); it != done.end()) return it->second;
-    auto tree = std::make_shared<ModuleTree>();
+    Tree tree = keep(std::make_shared<ModuleTree>());
     done.emplace(from.get(), tree);
     tree->type_name = from->type_name;
     tree->members = from->members;
@@ -199,7 +199,7 @@ class Evaluator final : public PythonEvaluator {
     return tree;
   }
   PV container(const std::string& kind, const std::vector<PV>& modules, uint32_t at) override {
-    auto tree = std::make_shared<ModuleTree>();
+    Tree tree = keep(std::make_shared<ModuleTree>());
     tree->type_name = "torch.nn.modules.container." + kind;
     for (size_t i = 0; i < modules.size(); ++i) {
       if (modules[i].kind != PV::module) error(at, fmt::format("nn.{} holds modules only", kind));
@@ -209,7 +209,7 @@ class Evaluator final : public PythonEvaluator {
     return PV::of(tree);
   }
   PV named(const std::string& kind, const PV& dict, uint32_t at) {
-    auto tree = std::make_shared<ModuleTree>();
+    Tree tree = keep(std::make_shared<ModuleTree>());
     tree->type_name = "torch.nn.modules.container." + kind;
     for (auto& [key, v] : dict.entries->entries) {
       if (v.kind != PV::module || !key.is_string())

@@ -20,7 +20,7 @@ void PythonEvaluator::run_globals() {
 }
 
 PythonEvaluator::Tree PythonEvaluator::make(const script::Class& c, PythonArgs args, uint32_t at) {
-  auto tree = std::make_shared<ModuleTree>();
+  Tree tree = keep(std::make_shared<ModuleTree>());
   const LibraryClass* ours = &file_ == &nn_library() ? find_library_class(c.name) : nullptr;
   tree->type_name = ours ? fmt::format("torch.nn.modules.{}.{}", ours->module, c.name) : c.name;
   if (ours) tree->definitions = ours->definitions;

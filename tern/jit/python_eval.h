@@ -52,6 +52,12 @@ class PythonEvaluator {
   }
   void step(uint32_t at);
 
+  // What is known of a module is known by its address: none goes before this does.
+  Tree keep(Tree tree) {
+    kept_.push_back(tree);
+    return tree;
+  }
+
   // ---- functions ----
   const script::Def* find_method(const ModuleTree& tree, std::string_view name, const script::Class* after);
   PV call(const script::Def& def, std::optional<PV> self, const PythonArgs& args, uint32_t at);
@@ -103,6 +109,7 @@ class PythonEvaluator {
   std::unordered_map<const ModuleTree*, std::vector<std::pair<std::string, const Expr*>>> types_;
   std::unordered_map<const ModuleTree*, std::vector<std::pair<std::string, PV>>> live_;
   std::vector<const ModuleTree*> sequential_;
+  std::vector<Tree> kept_;
   int depth_ = 0;
   size_t steps_ = 0;
 };
