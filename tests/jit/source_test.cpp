@@ -90,6 +90,34 @@ TEST(ModuleFromSource, runs_here) {
   EXPECT_EQ(module_from_source(read("loops"), other).submodule("blocks").named_children().size(), 3u);
 }
 
+// The memory of a module that was dropped may come back as another's.
+TEST(ModuleFromSource, a_module_that_is_dropped_leaves_nothing_behind) {
+  ScriptModule net = module_from_source(R"(
+class First(nn.Module):
+  def __init__(self, n: int):
+    super().__init__()
+    self.n = n
+  def forward(self, x):
+    return x + self.n
+class Second(nn.Module):
+  def __init__(self):
+    super().__init__()
+    self.m = 5
+  def forward(self, x):
+    return x * self.m
+class Net(nn.Module):
+  def __init__(self):
+    super().__init__()
+    for i in range(8):
+      First(i)
+    self.second = Second()
+  def forward(self, x):
+    return self.second(x)
+)",
+                                        {.class_name = "Net"});
+  EXPECT_EQ(net.forward({V(ones({1}) * 2)}).tensor().item<double>(), 10);
+}
+
 std::string message(const std::string& body, const SourceOptions& options = {}) {
   std::string text = "class Net(nn.Module):\n  def __init__(self, n: int = 2):\n    super().__init__()\n" +
                      body + "  def forward(self, x):\n    return x\n";
