@@ -4,6 +4,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/dispatch/pointwise.h"
 #include "tern/ir/enum_member.h"
 #include "tern/ir/pass.h"
 #include "tern/ir/printing.h"
@@ -48,7 +49,13 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
     case ValueKind::tensor:
       if (!v.tensor().is_fake() && !v.tensor().is_symbolic() && v.tensor().int_numel() == 1) {
         out += '{';
-        append_tensor_items(out, v.tensor(), ", ");
+        if (is_floating(v.tensor().dtype())) {
+          Tensor number = make_tensor(v.tensor().sizes(), kDouble);
+          copy_elements(v.tensor(), number);
+          out += fmt::format("{:g}", *number.data_ptr<double>());
+        } else {
+          append_tensor_items(out, v.tensor(), ", ");
+        }
         out += '}';
       } else {
         out += "<Tensor>";
@@ -270,6 +277,26 @@ void lists_of_schemas(Graph& graph, Block& block) {
   }
 }
 
+// Where nothing is known about the tensors, as in a graph that was compiled, constants are just tensors too.
+bool knows_tensors(const Block& block) {
+  auto knows = [](const Value* v) {
+    return v->type()->is_tensor() && v->type()->dtype() != DType::undefined;
+  };
+  if (std::any_of(block.params().begin(), block.params().end(), knows)) return true;
+  for (const Node& n : block) {
+    if (!n.is("prim::Constant") && std::any_of(n.outputs().begin(), n.outputs().end(), knows)) return true;
+    for (const Block* b : n.blocks())
+      if (knows_tensors(*b)) return true;
+  }
+  return false;
+}
+void plain_constants(Block& block) {
+  for (Node& n : block) {
+    for (Block* b : n.blocks()) plain_constants(*b);
+    if (n.is("prim::Constant") && n.output().type()->is_tensor()) n.output().set_type(Type::tensor());
+  }
+}
+
 // The function that is called is a constant of its own there.
 void functions_to_nodes(Graph& graph, Block& block) {
   for (Node& n : block) {
@@ -293,6 +320,7 @@ std::string torch_text(const Graph& graph, bool origins) {
   lists_to_nodes(*copy);
   constants_to_nodes(*copy);
   functions_to_nodes(*copy, copy->top());
+  if (!knows_tensors(copy->top())) plain_constants(copy->top());
   TorchPrinter p{origins};
   p.all(copy->top());
   return std::move(p.out);

@@ -1,4 +1,6 @@
 // Which overload a call means: types matched with TorchScript's implicit conversions.
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
@@ -380,14 +382,19 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
       for (const Val& item : c->items) items.push_back(operand(item));
       inputs.push_back(In::list(items));
       if (plain) c->type = given;
+      // One that stands for a tuple, or for numbers, is made by the call.
+      if (slots[i]->kind != Val::list) c->after = nullptr;
       lists.emplace_back(i, std::move(*c));
     } else {
       inputs.push_back(operand(*c));
     }
   }
   for (const Val& v : variadic) inputs.push_back(operand(v));
+  auto made = [](const Val& list) { return list.after ? list.order : SIZE_MAX; };
+  bool sorted = std::is_sorted(lists.begin(), lists.end(),
+                               [&](auto& a, auto& b) { return made(a.second) < made(b.second); });
   for (auto& [i, list] : lists) {
-    if (list.items.empty() || stands_in_order(list, i, inputs)) continue;
+    if (list.items.empty() || (sorted && stands_in_order(list, i, inputs))) continue;
     std::vector<In> items;
     for (const Val& item : list.items) items.push_back(operand(item));
     inputs[i] = make_display("prim::ListConstruct", list, std::move(items), list.type).in;

@@ -323,6 +323,26 @@ TEST(Code, keeps_the_order_in_which_things_happen) {
             "  return _0");
 }
 
+TEST(Code, makes_lists_where_pytorch_makes_them) {
+  // A list that is written comes before one that the call makes of a number, and a tuple becomes a list last.
+  EXPECT_EQ(trimmed(code_of("def f(x, w):\n  return torch.conv2d(x, w, stride=2, padding=[1, 1])\n")),
+            "def f(x: Tensor,\n"
+            "    w: Tensor) -> Tensor:\n"
+            "  _0 = [1, 1]\n"
+            "  return torch.conv2d(x, w, None, [2, 2], _0)");
+  EXPECT_EQ(trimmed(code_of("def f(x, n: int):\n  return torch.full((n, n + 1), 2.5, dtype=x.dtype)\n")),
+            "def f(x: Tensor,\n"
+            "    n: int) -> Tensor:\n"
+            "  _0 = torch.add(n, 1)\n"
+            "  _1 = ops.prim.dtype(x)\n"
+            "  return torch.full([n, _0], 2.5, dtype=_1)");
+  EXPECT_EQ(trimmed(code_of("def f(x, n: int):\n  return torch.full([n, n + 1], 2.5, dtype=x.dtype)\n")),
+            "def f(x: Tensor,\n"
+            "    n: int) -> Tensor:\n"
+            "  _0 = torch.full([n, torch.add(n, 1)], 2.5, dtype=ops.prim.dtype(x))\n"
+            "  return _0");
+}
+
 TEST(Code, of_long_chains_stays_linear) {
   std::string source = "def f(x):\n  return x";
   for (int i = 0; i < 60; ++i) source += ".relu()";
