@@ -77,12 +77,7 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
           s.floats = a[i].floats().vec();
           break;
         case ArgKind::scalars:
-          if (a[i].count == 0) {
-            s.kind = ArgKind::complex_;
-            s.number = a[i].scalar().to_complex();
-          } else {
-            s.scalars = a[i].scalars().vec();
-          }
+          s.scalars = a[i].scalars().vec();
           break;
         case ArgKind::bools:
           s.bools.reset(new bool[a[i].count + 1]);

@@ -47,9 +47,6 @@ struct Promotion {
   DType result() const { return combine(combine(dimensioned, zero_dim), number); }
 };
 
-// A complex number given in C++ is borrowed (Arg(const Scalar&)).
-bool is_number(const Arg& a) { return a.is_number() || (a.kind == ArgKind::scalars && a.count == 0); }
-
 // The type the loop computes with, before narrow floats widen.
 DType input_type(const Op& op, const Arg* args) {
   Promotion p;
@@ -57,7 +54,7 @@ DType input_type(const Op& op, const Arg* args) {
     const Arg& a = args[i];
     if (a.kind == ArgKind::tensor) {
       if (a.tensor_ptr->defined()) p.add(*a.tensor_ptr);
-    } else if (op.is(op_scalars) && is_number(a)) {
+    } else if (op.is(op_scalars) && a.is_number()) {
       p.add(a.scalar());
     }
   }
@@ -288,7 +285,7 @@ bool Plain::choose_type(const Op& op, const Arg* args) {
   }
   if (op.is(op_scalars))
     for (int i = 0; i < op.arity; ++i)
-      if (is_number(args[i]) && Promotion::category(args[i].scalar().dtype()) > category) return false;
+      if (args[i].is_number() && Promotion::category(args[i].scalar().dtype()) > category) return false;
   return true;
 }
 
@@ -335,7 +332,7 @@ std::string_view number_type(DType d) {
 void check_numbers(const Op& op, const Arg* args, DType type) {
   if (is_complex(type)) return;
   for (int i = 0; i < op.arity; ++i)
-    if (is_number(args[i]) && args[i].scalar().is_complex())
+    if (args[i].is_number() && args[i].scalar().is_complex())
       failf("value cannot be converted to type {} without overflow", number_type(type));
 }
 

@@ -56,8 +56,8 @@ class Bilinear(nn.Module):
 class EmbeddingBag(nn.Module):
   def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
     super().__init__()
-    if max_norm is not None:
-      raise NotImplementedError("max_norm is not supported: renormalise the weight yourself")
+    self.max_norm: Optional[float] = max_norm
+    self.norm_type = float(norm_type)
     self.num_embeddings = num_embeddings
     self.embedding_dim = embedding_dim
     self.mode = mode
@@ -76,7 +76,7 @@ class EmbeddingBag(nn.Module):
       nn.init.constant_(self.weight[at], 0.0)
     self.padding_idx: Optional[int] = at
   def forward(self, input: Tensor, offsets: Optional[Tensor] = None, per_sample_weights: Optional[Tensor] = None) -> Tensor:
-    return F.embedding_bag(input, self.weight, offsets, None, 2.0, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+    return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
 
 # Sums of squares slide over the channels as PyTorch's do: its first one is never taken off again.
 class CrossMapLRN2d(nn.Module):

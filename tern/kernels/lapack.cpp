@@ -347,4 +347,43 @@ int eig(int n, std::complex<double>* a, std::complex<double>* values, std::compl
                                at_least_one(n));
 }
 
+template <>
+int ldl(bool, int n, float* a, int32_t* pivots) {
+  return LAPACK(LAPACKE_ssytrf)(kColumns, 'L', n, a, at_least_one(n), pivots);
+}
+template <>
+int ldl_solve(bool, int n, int columns, const float* ld, const int32_t* pivots, float* b) {
+  return LAPACK(LAPACKE_ssytrs)(kColumns, 'L', n, columns, ld, at_least_one(n), pivots, b, at_least_one(n));
+}
+template <>
+int ldl(bool, int n, double* a, int32_t* pivots) {
+  return LAPACK(LAPACKE_dsytrf)(kColumns, 'L', n, a, at_least_one(n), pivots);
+}
+template <>
+int ldl_solve(bool, int n, int columns, const double* ld, const int32_t* pivots, double* b) {
+  return LAPACK(LAPACKE_dsytrs)(kColumns, 'L', n, columns, ld, at_least_one(n), pivots, b, at_least_one(n));
+}
+template <>
+int ldl(bool hermitian, int n, std::complex<float>* a, int32_t* pivots) {
+  const auto factor = hermitian ? LAPACK(LAPACKE_chetrf) : LAPACK(LAPACKE_csytrf);
+  return factor(kColumns, 'L', n, a, at_least_one(n), pivots);
+}
+template <>
+int ldl_solve(bool hermitian, int n, int columns, const std::complex<float>* ld, const int32_t* pivots,
+              std::complex<float>* b) {
+  const auto solve = hermitian ? LAPACK(LAPACKE_chetrs) : LAPACK(LAPACKE_csytrs);
+  return solve(kColumns, 'L', n, columns, ld, at_least_one(n), pivots, b, at_least_one(n));
+}
+template <>
+int ldl(bool hermitian, int n, std::complex<double>* a, int32_t* pivots) {
+  const auto factor = hermitian ? LAPACK(LAPACKE_zhetrf) : LAPACK(LAPACKE_zsytrf);
+  return factor(kColumns, 'L', n, a, at_least_one(n), pivots);
+}
+template <>
+int ldl_solve(bool hermitian, int n, int columns, const std::complex<double>* ld, const int32_t* pivots,
+              std::complex<double>* b) {
+  const auto solve = hermitian ? LAPACK(LAPACKE_zhetrs) : LAPACK(LAPACKE_zsytrs);
+  return solve(kColumns, 'L', n, columns, ld, at_least_one(n), pivots, b, at_least_one(n));
+}
+
 }  // namespace tern::kernels

@@ -22,6 +22,12 @@ template <class T>
 template <class T>
 [[gnu::visibility("hidden")]] int lu_solve(char trans, int n, int columns, const T* lu, const int32_t* pivots,
                                            T* b);
+// A = L·D·Lᵀ in the lower triangle (Lᴴ where hermitian), after Bunch and Kaufman.
+template <class T>
+[[gnu::visibility("hidden")]] int ldl(bool hermitian, int n, T* a, int32_t* pivots);
+template <class T>
+[[gnu::visibility("hidden")]] int ldl_solve(bool hermitian, int n, int columns, const T* ld,
+                                            const int32_t* pivots, T* b);
 template <class T>
 [[gnu::visibility("hidden")]] int cholesky(bool upper, int n, T* a);
 template <class T>

@@ -63,6 +63,10 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<int6
   }
   return tern::embedding(weight, indices, padding, scale_grad_by_freq, false, loc);
 }
+void renormalise(const Tensor& weight, const Tensor& indices, double max_norm, double norm_type, Loc loc) {
+  NoGrad no_grad;
+  embedding_renorm_(weight.detach(), indices, max_norm, norm_type, loc);
+}
 
 // ---- activations ----
 

@@ -29,6 +29,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const ConvArgs& args = {}, 
 Tensor conv3d(const Tensor& x, const Tensor& weight, const ConvArgs& args = {}, Loc loc = Loc::here());
 Tensor embedding(const Tensor& indices, const Tensor& weight, std::optional<int64_t> padding_idx = {},
                  bool scale_grad_by_freq = false, Loc loc = Loc::here());
+// Shortens the rows of the weight that indices name to max_norm, in place and without history.
+void renormalise(const Tensor& weight, const Tensor& indices, double max_norm, double norm_type = 2,
+                 Loc loc = Loc::here());
 
 // ---- activations ----
 Tensor relu(const Tensor& x, bool inplace = false, Loc loc = Loc::here());

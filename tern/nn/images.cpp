@@ -199,6 +199,7 @@ Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& of
           "mode='sum' (got "
           "mode='{}'). Please open a feature request on GitHub.",
           a.mode);
+  if (a.max_norm) F::renormalise(weight, indices, *a.max_norm, a.norm_type);
   return std::get<0>(tern::embedding_bag(weight, indices, begins, a.scale_grad_by_freq, mode, a.sparse,
                                          samples, a.include_last_offset, a.padding_idx));
 }
@@ -378,6 +379,8 @@ EmbeddingBag::EmbeddingBag(const EmbeddingBagOptions& o) : options(o) {
       register_parameter("weight", init::normal_(make_uninitialised({o.count, o.dim}, o.dtype, o.device)));
   if (options.padding_idx && !weight.is_meta()) init::zeros_(weight.detach().select(0, *options.padding_idx));
   std::string text = fmt::format("{}, {}", o.count, o.dim);
+  if (o.max_norm) text += ", max_norm=" + python_float(*o.max_norm);
+  if (o.norm_type != 2) text += ", norm_type=" + python_float(o.norm_type);
   if (o.scale_grad_by_freq) text += ", scale_grad_by_freq=True";
   text += fmt::format(", mode='{}'", o.mode);
   if (options.padding_idx) text += fmt::format(", padding_idx={}", *options.padding_idx);
@@ -390,7 +393,9 @@ Tensor EmbeddingBag::forward(const Tensor& input, const Tensor& offsets, const T
                            .sparse = options.sparse,
                            .include_last_offset = options.include_last_offset,
                            .per_sample_weights = per_sample_weights,
-                           .padding_idx = options.padding_idx});
+                           .padding_idx = options.padding_idx,
+                           .max_norm = options.max_norm,
+                           .norm_type = options.norm_type});
 }
 
 LocalResponseNorm::LocalResponseNorm(int64_t n, double a, double b, double c)

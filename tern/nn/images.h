@@ -33,6 +33,8 @@ struct EmbeddingBagArgs {
   bool scale_grad_by_freq = false, sparse = false, include_last_offset = false;
   Tensor per_sample_weights = {};  // of mode sum
   std::optional<int64_t> padding_idx = {};
+  std::optional<double> max_norm = {};  // rows that are read are shortened to it, in place
+  double norm_type = 2;
 };
 // input: (bags, n) without offsets, or one dimension with offsets.
 Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& offsets = {},
@@ -134,6 +136,8 @@ struct EmbeddingBagOptions {
   std::optional<int64_t> padding_idx = {};
   DType dtype = DType::undefined;
   Device device = kCPU;
+  std::optional<double> max_norm = {};
+  double norm_type = 2;
 };
 class EmbeddingBag : public Builtin<EmbeddingBag> {
  public:

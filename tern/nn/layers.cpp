@@ -191,6 +191,8 @@ Embedding::Embedding(EmbeddingOptions o, const Tensor& w) : options(std::move(o)
   weight = register_parameter("weight", w);
   std::string text = fmt::format("{}, {}", options.count, options.dim);
   if (options.padding_idx) text += fmt::format(", padding_idx={}", *options.padding_idx);
+  if (options.max_norm) text += ", max_norm=" + python_float(*options.max_norm);
+  if (options.norm_type != 2) text += ", norm_type=" + python_float(options.norm_type);
   if (options.scale_grad_by_freq) text += ", scale_grad_by_freq=True";
   set_repr(text);
 }

@@ -213,6 +213,8 @@ struct EmbeddingOptions {
   bool scale_grad_by_freq = false;
   DType dtype = DType::undefined;
   Device device = kCPU;
+  std::optional<double> max_norm = {};  // rows that are read are shortened to it, in place
+  double norm_type = 2;
 };
 class Embedding : public Builtin<Embedding> {
  public:
@@ -222,6 +224,7 @@ class Embedding : public Builtin<Embedding> {
   static Embedding from_pretrained(const Tensor& weight, bool freeze = true,
                                    std::optional<int64_t> padding_idx = {});
   Tensor forward(const Tensor& indices) {
+    if (options.max_norm) F::renormalise(weight.now(), indices, *options.max_norm, options.norm_type);
     return F::embedding(indices, weight.now(), options.padding_idx, options.scale_grad_by_freq);
   }
 

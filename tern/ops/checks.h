@@ -34,6 +34,8 @@ void require_floating(const char* kernel, const Tensor& a, const Tensor& b);
 void check_kl_div(const Tensor& self, const Tensor& target);
 // Parameters of a normalisation: all of the input's type, or all float beside a narrower input.
 void check_parameters(const Tensor& input, std::initializer_list<Tensor> parameters);
+// The last sizes of a convolution's weight are kernel_size (conv/slow_conv.cpp).
+void check_kernel_size(const Tensor& weight, Span<const SymInt> kernel_size);
 void check_addmv(const Tensor& self, const Tensor& mat, const Tensor& vec);
 void check_addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
                 const Scalar& alpha);

@@ -197,7 +197,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: Optional[int] = None, 
     if padding_idx is not None:
         pad = padding_idx if padding_idx >= 0 else padding_idx + weight.size(0)
         assert pad < weight.size(0), "Padding_idx must be within num_embeddings"
-    assert max_norm is None, "embedding with max_norm is not supported: renormalise the weight first"
+    if max_norm is not None:
+        with torch.no_grad():
+            torch.embedding_renorm_(weight, input, max_norm, norm_type)
     return torch.embedding(weight, input, pad, scale_grad_by_freq, sparse)
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -350,7 +352,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 
 def embedding_bag(input: Tensor, weight: Tensor, offsets: Optional[Tensor] = None, max_norm: Optional[float] = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Optional[Tensor] = None, include_last_offset: bool = False, padding_idx: Optional[int] = None) -> Tensor:
     if max_norm is not None:
-        raise NotImplementedError("embedding_bag: max_norm is not supported here: renormalise the weight before")
+        with torch.no_grad():
+            torch.embedding_renorm_(weight, input, max_norm, norm_type)
     how = 0 if mode == "sum" else 1 if mode == "mean" else 2
     if mode != "sum" and mode != "mean" and mode != "max":
         raise ValueError("mode has to be one of sum, mean or max")

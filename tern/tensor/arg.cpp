@@ -16,8 +16,7 @@ Arg::Arg(const Scalar& s) {
       *this = Arg(s.to_bool());
       break;
     case Scalar::Kind::complex_:
-      kind = ArgKind::scalars;  // one borrowed Scalar; `count` 0 tells it from a list
-      scalars_ptr = &s;
+      *this = Arg(s.complex());
       break;
   }
 }
@@ -32,8 +31,6 @@ Scalar Arg::scalar() const {
       return bits != 0;
     case ArgKind::complex_:
       return *complex_ptr;
-    case ArgKind::scalars:
-      return scalars_ptr[0];
     case ArgKind::tensor:
       return read_scalar(*tensor_ptr);
     default:
@@ -76,7 +73,6 @@ Value Arg::to_value() const {
     case ArgKind::bools:
       return Value::list({bools_ptr, bools_ptr + count});
     case ArgKind::scalars:
-      if (count == 0) return scalars_ptr[0];
       return Value::list({scalars_ptr, scalars_ptr + count});
     case ArgKind::strings:
       return Value::list({strings_ptr, strings_ptr + count});

@@ -10,10 +10,10 @@ namespace tern {
 int64_t Scalar::to_int() const {
   switch (kind_) {
     case Kind::float_:
-      return static_cast<int64_t>(float_);
+      return static_cast<int64_t>(number_.real());
     case Kind::complex_:
-      if (imag_ != 0) fail("value cannot be converted to type int64_t without overflow");
-      return static_cast<int64_t>(float_);
+      if (number_.imag() != 0) fail("value cannot be converted to type int64_t without overflow");
+      return static_cast<int64_t>(number_.real());
     default:
       return int_.guard_int(Loc{});
   }
@@ -22,10 +22,10 @@ int64_t Scalar::to_int() const {
 double Scalar::to_double() const {
   switch (kind_) {
     case Kind::float_:
-      return float_;
+      return number_.real();
     case Kind::complex_:
-      if (imag_ != 0) fail("value cannot be converted to type double without overflow");
-      return float_;
+      if (number_.imag() != 0) fail("value cannot be converted to type double without overflow");
+      return number_.real();
     default:
       return static_cast<double>(int_.guard_int(Loc{}));
   }
@@ -34,16 +34,16 @@ double Scalar::to_double() const {
 bool Scalar::to_bool() const {
   switch (kind_) {
     case Kind::float_:
-      return float_ != 0;
+      return number_.real() != 0;
     case Kind::complex_:
-      return float_ != 0 || imag_ != 0;
+      return number_.real() != 0 || number_.imag() != 0;
     default:
       return int_.guard_int(Loc{}) != 0;
   }
 }
 
 std::complex<double> Scalar::to_complex() const {
-  if (kind_ == Kind::complex_) return {float_, imag_};
+  if (kind_ == Kind::complex_) return number_;
   return {to_double(), 0};
 }
 
@@ -62,19 +62,19 @@ DType Scalar::dtype() const {
 
 bool Scalar::equals(double v) const {
   if (is_symbolic()) return surely_eq(int_, static_cast<int64_t>(v));
-  if (kind_ == Kind::complex_) return float_ == v && imag_ == 0;
+  if (kind_ == Kind::complex_) return number_.real() == v && number_.imag() == 0;
   return to_double() == v;
 }
 
 std::string Scalar::str() const {
   switch (kind_) {
     case Kind::float_:
-      return python_float(float_);
+      return python_float(number_.real());
     case Kind::bool_:
       return int_.as_int() ? "True" : "False";
     case Kind::complex_:
-      return fmt::format("({}{}{}j)", python_float(float_), std::signbit(imag_) ? "" : "+",
-                         python_float(imag_));
+      return fmt::format("({}{}{}j)", python_float(number_.real()), std::signbit(number_.imag()) ? "" : "+",
+                         python_float(number_.imag()));
     default:
       return int_.str();
   }

@@ -17,12 +17,12 @@ class Scalar {
   template <class I>
   requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) Scalar(I v) : kind_(Kind::int_), int_(v) {}
   template <class F>
-  requires std::is_floating_point_v<F> Scalar(F v) : kind_(Kind::float_), float_(v) {}
+  requires std::is_floating_point_v<F> Scalar(F v) : kind_(Kind::float_), number_(v) {}
   template <class B>
   requires std::is_same_v<B, bool> Scalar(B v) : kind_(Kind::bool_), int_(v) {}
   Scalar(SymInt v) : kind_(Kind::int_), int_(v) {}
   template <class F>
-  Scalar(std::complex<F> v) : kind_(Kind::complex_), float_(v.real()), imag_(v.imag()) {}
+  Scalar(std::complex<F> v) : kind_(Kind::complex_), number_(v.real(), v.imag()) {}
 
   Kind kind() const { return kind_; }
   bool is_int() const { return kind_ == Kind::int_; }
@@ -36,6 +36,7 @@ class Scalar {
   double to_double() const;            // throws for a complex number with an imaginary part
   bool to_bool() const;
   std::complex<double> to_complex() const;
+  const std::complex<double>& complex() const { return number_; }  // precondition: is_complex()
   DType dtype() const;          // int64, default float, bool, complex: what an operator sees
   bool equals(double v) const;  // real and equal to v
   std::string str() const;      // as Python prints it
@@ -43,7 +44,7 @@ class Scalar {
  private:
   Kind kind_;
   SymInt int_;
-  double float_ = 0, imag_ = 0;
+  std::complex<double> number_;  // a float is its real part
 };
 Scalar operator-(const Scalar& a);
 Scalar operator+(const Scalar& a, const Scalar& b);

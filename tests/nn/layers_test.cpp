@@ -136,6 +136,24 @@ TEST(Layers, Embedding) {
       });
 }
 
+TEST(Layers, rows_that_are_read_are_shortened_to_max_norm) {
+  Embedding e({.count = 3, .dim = 2, .max_norm = 1.0});
+  copy_(e.weight.detach(), tensor({3.0f, 4.0f, 0.3f, 0.4f, 6.0f, 8.0f}).view({3, 2}));
+  Tensor y = e(tensor({0, 1, 0}).to(kLong));
+  std::vector<float> w = e.weight.detach().to_vector<float>();
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(w[i], (std::vector<float>{0.6f, 0.8f, 0.3f, 0.4f})[i], 1e-6f) << i;
+  EXPECT_EQ(w[4], 6.0f) << "a row that nobody asked for";
+  y.sum().backward();
+  EXPECT_EQ(e.weight.grad().to_vector<float>(), (std::vector<float>{2, 2, 1, 1, 0, 0}));
+
+  EmbeddingBag bag({.count = 3, .dim = 2, .mode = "sum", .max_norm = 7.0, .norm_type = 1});
+  copy_(bag.weight.detach(), tensor({3.0f, 4.0f, 0.3f, 0.4f, 6.0f, 8.0f}).view({3, 2}));
+  std::vector<float> sums = bag(tensor({0, 2}).to(kLong).view({1, 2})).to_vector<float>();
+  EXPECT_NEAR(sums[0], 6.0f, 1e-5f);
+  EXPECT_NEAR(sums[1], 8.0f, 1e-5f);
+}
+
 Tensor causal() { return tensor({false, true, true, false, false, true, false, false, false}).view({3, 3}); }
 Tensor padding() { return tensor({false, false, true, false, false, false}).view({2, 3}); }
 

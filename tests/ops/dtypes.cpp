@@ -90,6 +90,19 @@ TEST(DTypes, products_of_float8_are_rounded_once) {
   EXPECT_EQ(product.to(kFloat).to_vector<float>(), std::vector<float>(4, 7.f));  // 6.75 among 6, 7, 8
 }
 
+TEST(DTypes, a_complex_number_is_a_number_and_an_empty_list_is_none) {
+  const Scalar z(std::complex<double>(1, 2));
+  const Arg number(z), nothing{Span<const Scalar>()};
+  EXPECT_TRUE(number.is_number());
+  EXPECT_EQ(number.scalar().to_complex(), z.to_complex());
+  EXPECT_EQ(number.to_value().scalar().to_complex(), z.to_complex());
+  EXPECT_FALSE(nothing.is_number());
+  EXPECT_TRUE(nothing.to_value().items().empty());
+  Tensor x = tensor({1.0f, 2.0f}).requires_grad_();
+  EXPECT_EQ(mul(x, z).dtype(), kComplexFloat);
+  view_as_real(mul(x, z)).sum().backward();  // the number is kept for the gradient
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{3, 3}));
+}
 TEST(DTypes, parts_of_a_complex_number_that_are_not_numbers_are_replaced) {
   Tensor x = make_complex(tensor({NAN, 1.0}), tensor({2.0, INFINITY}));
   Tensor y = view_as_real(nan_to_num(x, 0.0, 9.0, -9.0));

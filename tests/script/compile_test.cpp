@@ -435,5 +435,20 @@ TEST(Script, wrong_arguments_are_named) {
   EXPECT_NE(message({tensor({1.f}), 1, 2}, {}).find("takes 2 arguments but 3 were given"), std::string::npos);
 }
 
+// As PyTorch does where nothing is scripted; its TorchScript drops the call, whose schema does not say that
+// it writes.
+TEST(Script, embeddings_shorten_the_rows_they_read_to_max_norm) {
+  std::shared_ptr<Function> f = compile_function(R"(
+def f(w: Tensor):
+    a = F.embedding(torch.tensor([1, 1]), w, None, 2.5)
+    b = F.embedding_bag(torch.tensor([[0, 2]]), w, max_norm=0.5, norm_type=1.0, mode='sum')
+    return a, b
+)");
+  Tensor w = tensor({0.0f, 1.0f, 3.0f, 4.0f, 4.0f, 6.0f, 6.0f, 8.0f}).view({4, 2});
+  V result = f->call({V(w)});
+  std::vector<float> rows = w.to_vector<float>(), expected = {0, 0.5f, 1.5f, 2, 0.2f, 0.3f, 6, 8};
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_NEAR(rows[i], expected[i], 1e-6f) << i;
+}
+
 }  // namespace
 }  // namespace tern::script

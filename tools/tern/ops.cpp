@@ -26,18 +26,19 @@ bool has_word(std::string_view text, std::initializer_list<std::string_view> wor
 }
 
 // One way to call an operator: every tensor of one shape, or those that belong to channels as vectors, or
-// each as its name says (vec, mat, batch).
+// each as its name says (vec, mat, batch); targets are classes, or values like the rest.
 struct Trial {
   std::vector<int64_t> shape;
   bool vectors = false;
   bool named = false;
+  bool values = false;
 };
 const std::vector<Trial>& trials() {
   static const auto* all =
       new std::vector<Trial>{{{3, 3}, false},         {{4}, false},          {{}, false},
                              {{2, 3, 3}, false},      {{1, 1, 4, 4}, false}, {{1, 1, 4, 4, 4}, false},
                              {{2, 3, 4, 4}, true},    {{2, 4}, true},        {{1, 4, 1, 1}, false},
-                             {{2, 2, 2, 2, 2}, true}, {{3, 3}, false, true}};
+                             {{2, 2, 2, 2, 2}, true}, {{3, 3}, false, true}, {{3, 3}, false, false, true}};
   return *all;
 }
 
@@ -57,7 +58,8 @@ Tensor tensor_for(std::string_view name, const Trial& trial, DType dtype) {
     if (has_word(name, {"batch"})) sizes = Dims{SymInt(2), SymInt(3), SymInt(3)};
   }
   if (vector) sizes = Dims{SymInt(trial.shape.size() > 1 ? trial.shape[1] : 1)};
-  if (has_word(name, {"index", "indices", "target", "buckets", "repeats"})) return zeros(sizes, kLong);
+  if (has_word(name, {"index", "indices", "buckets", "repeats"})) return zeros(sizes, kLong);
+  if (!trial.values && has_word(name, {"target"})) return zeros(sizes, kLong);
   if (has_word(name, {"mask", "condition"})) return ones(sizes, kBool);
   return ones(sizes, dtype);
 }
@@ -147,12 +149,15 @@ bool runs(const Op& op, const Trial& trial, DType dtype) {
   }
 }
 
-// The dtypes that some trial takes; nothing when no trial fits the operator.
+// The dtypes that some trial takes; when no trial fits the operator, those that its table says.
 std::vector<DType> dtypes_of(const Op& op) {
   std::vector<DType> found;
   for (DType d : tried_types)
     if (std::any_of(trials().begin(), trials().end(), [&](const Trial& t) { return runs(op, t, d); }))
       found.push_back(d);
+  if (found.empty() && op.kernel_name)
+    for (DType d : tried_types)
+      if (op.takes(d)) found.push_back(d);
   return found;
 }
 

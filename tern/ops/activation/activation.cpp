@@ -1,5 +1,6 @@
 // Activations that choose their loop or work on halves, and second derivatives.
 #include <cmath>
+#include <numbers>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
@@ -102,6 +103,29 @@ Tensor body_glu_backward(const args::glu_backward& a) {
   Tensor left = half_of(a.self, a.dim, 0), gate = sigmoid(half_of(a.self, a.dim, 1));
   Tensor first = a.grad_output * gate;
   return cat({first, first * left * (1 - gate)}, a.dim);
+}
+
+std::tuple<Tensor, Tensor> body__prelu_kernel_backward(const args::_prelu_kernel_backward& a) {
+  Tensor positive = a.self > 0;
+  return {where(positive, a.grad_output, a.weight * a.grad_output),
+          where(positive, 0, a.self * a.grad_output)};
+}
+Tensor body_infinitely_differentiable_gelu_backward(const args::infinitely_differentiable_gelu_backward& a) {
+  Tensor area = 0.5 * (1 + erf(a.self * std::numbers::sqrt2_v<double> * 0.5));
+  Tensor density =
+      exp(-0.5 * a.self * a.self) * (0.5 * std::numbers::inv_sqrtpi_v<double> * std::numbers::sqrt2);
+  return a.grad * (area + a.self * density);
+}
+Tensor body_glu_jvp(const args::glu_jvp& a) {
+  Tensor gate = sigmoid(half_of(a.x, a.dim, 1));
+  return half_of(a.dx, a.dim, 0) * gate + a.glu * (1 - gate) * half_of(a.dx, a.dim, 1);
+}
+Tensor body_glu_backward_jvp(const args::glu_backward_jvp& a) {
+  Tensor left = half_of(a.x, a.dim, 0), gate = sigmoid(half_of(a.x, a.dim, 1)), slope = gate * (1 - gate);
+  Tensor d_left = half_of(a.dx, a.dim, 0), d_gate = slope * half_of(a.dx, a.dim, 1);
+  return cat({a.dgrad_glu * gate + a.grad_glu * d_gate,
+              a.dgrad_glu * slope * left + a.grad_glu * (slope * d_left + (1 - 2 * gate) * d_gate * left)},
+             a.dim);
 }
 
 Tensor elu_double_backward(const Tensor& grad, const Tensor& grad_output, const Scalar& alpha,

@@ -227,4 +227,21 @@ std::tuple<Tensor, Tensor, Tensor> body__scaled_dot_product_flash_attention_for_
           grad_value};
 }
 
+std::tuple<Tensor, Tensor, Tensor> body__transform_bias_rescale_qkv(
+    const args::_transform_bias_rescale_qkv& a) {
+  if (a.qkv.dim() != 3 || a.qkv_bias.dim() != 1 || !(a.qkv.size(2) == a.qkv_bias.size(0)) ||
+      !(mod(a.qkv.size(2), 3) == 0))
+    failf("expected `qkv` of [batch, length, 3 * width] and as wide a bias, but got {} and {}",
+          str(a.qkv.sizes()), str(a.qkv_bias.sizes()));
+  SymInt width = floor_div(a.qkv.size(2), 3);
+  if (a.num_heads <= 0 || !(mod(width, a.num_heads) == 0))
+    failf("expected {} heads to divide the width {}", a.num_heads, width.str());
+  SymInt head = floor_div(width, a.num_heads);
+  Tensor heads = (a.qkv + a.qkv_bias)
+                     .reshape({a.qkv.size(0), a.qkv.size(1), 3, a.num_heads, head})
+                     .permute({2, 0, 3, 1, 4});
+  double scale = 1 / std::sqrt(static_cast<double>(head.guard_int()));
+  return {select(heads, 0, 0) * scale, select(heads, 0, 1).contiguous(), select(heads, 0, 2).contiguous()};
+}
+
 }  // namespace tern

@@ -355,4 +355,73 @@ Tensor body_one_hot(const args::one_hot& a) {
   return to(unsqueeze(a.self, -1) == arange(classes, kLong, {}, a.self.device()), kLong);
 }
 
+// ---- linspace and logspace between tensors without dimensions ----
+
+namespace {
+
+void check_limits_of(const char* op, const Tensor* start, const Tensor* end) {
+  if ((!start || start->dim() == 0) && (!end || end->dim() == 0)) return;
+  std::string got;
+  if (start) got = fmt::format("start with {} dimension(s)", start->dim());
+  if (end) got += fmt::format("{}end with {} dimension(s)", start ? " and " : "", end->dim());
+  failf("{} only supports 0-dimensional start and end tensors, but got {}.", op, got);
+}
+Shapes between(int64_t steps, std::optional<DType> dtype, bool complex) {
+  if (steps < 0) fail("number of steps must be non-negative");
+  return {
+      Shape(Dims{SymInt(steps)}, dtype.value_or(complex ? to_complex(default_dtype()) : default_dtype()))};
+}
+void fill_between(const Scalar& start, const Scalar& end, const Tensor& out,
+                  std::optional<double> base = {}) {
+  NoGrad no_grad;
+  const int64_t steps = out.int_numel();
+  copy_elements(
+      base ? logspace(start, end, steps, *base, out.dtype()) : linspace(start, end, steps, out.dtype()), out);
+}
+
+}  // namespace
+
+Shapes shape_linspace_Tensor_Tensor(const args::linspace_Tensor_Tensor& a) {
+  check_limits_of("linspace", &a.start, &a.end);
+  return between(a.steps, a.dtype, a.start.is_complex() || a.end.is_complex());
+}
+void kernel_linspace_Tensor_Tensor(const args::linspace_Tensor_Tensor& a, Out out) {
+  fill_between(a.start.item(), a.end.item(), out[0]);
+}
+Shapes shape_linspace_Tensor_Scalar(const args::linspace_Tensor_Scalar& a) {
+  check_limits_of("linspace", &a.start, nullptr);
+  return between(a.steps, a.dtype, a.start.is_complex() || a.end.is_complex());
+}
+void kernel_linspace_Tensor_Scalar(const args::linspace_Tensor_Scalar& a, Out out) {
+  fill_between(a.start.item(), a.end, out[0]);
+}
+Shapes shape_linspace_Scalar_Tensor(const args::linspace_Scalar_Tensor& a) {
+  check_limits_of("linspace", nullptr, &a.end);
+  return between(a.steps, a.dtype, a.start.is_complex() || a.end.is_complex());
+}
+void kernel_linspace_Scalar_Tensor(const args::linspace_Scalar_Tensor& a, Out out) {
+  fill_between(a.start, a.end.item(), out[0]);
+}
+Shapes shape_logspace_Tensor_Tensor(const args::logspace_Tensor_Tensor& a) {
+  check_limits_of("logspace", &a.start, &a.end);
+  return between(a.steps, a.dtype, a.start.is_complex() || a.end.is_complex());
+}
+void kernel_logspace_Tensor_Tensor(const args::logspace_Tensor_Tensor& a, Out out) {
+  fill_between(a.start.item(), a.end.item(), out[0], a.base);
+}
+Shapes shape_logspace_Tensor_Scalar(const args::logspace_Tensor_Scalar& a) {
+  check_limits_of("logspace", &a.start, nullptr);
+  return between(a.steps, a.dtype, a.start.is_complex() || a.end.is_complex());
+}
+void kernel_logspace_Tensor_Scalar(const args::logspace_Tensor_Scalar& a, Out out) {
+  fill_between(a.start.item(), a.end, out[0], a.base);
+}
+Shapes shape_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a) {
+  check_limits_of("logspace", nullptr, &a.end);
+  return between(a.steps, a.dtype, a.start.is_complex() || a.end.is_complex());
+}
+void kernel_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a, Out out) {
+  fill_between(a.start, a.end.item(), out[0], a.base);
+}
+
 }  // namespace tern

@@ -333,4 +333,26 @@ Tensor body_conv_tbc(const args::conv_tbc& a) {
   return y.permute({2, 0, 1});
 }
 
+std::tuple<Tensor, Tensor, Tensor> body_conv_tbc_backward(const args::conv_tbc_backward& a) {
+  if (a.self.dim() != 3 || a.input.dim() != 3 || a.weight.dim() != 3)
+    fail("conv_tbc_backward: the gradient, the input and the weight must have 3 dims");
+  const Dims bias(a.bias.sizes()), one{SymInt(1)}, pad{SymInt(a.pad)}, none{SymInt(0)};
+  const bool all[] = {true, true, true};
+  auto [input, weight, b] =
+      convolution_backward(a.self.permute({1, 2, 0}), a.input.permute({1, 2, 0}), a.weight.permute({2, 1, 0}),
+                           bias, one, pad, one, false, none, 1, all);
+  return {input.permute({2, 0, 1}), weight.permute({2, 1, 0}), b};
+}
+
+std::tuple<Tensor, Tensor> body__weight_norm_differentiable_backward(
+    const args::_weight_norm_differentiable_backward& a) {
+  if (a.dim != 0 && a.dim != a.saved_v.dim() - 1)
+    fail("Expected dim to be the first or last dimension of the weight");
+  SmallVector<int64_t, 6> others;
+  for (int64_t d = 0; d < a.saved_v.dim(); ++d)
+    if (d != a.dim) others.push_back(d);
+  Tensor along = (a.grad_w * a.saved_v).sum(others, true), norms = a.saved_norms.to(a.saved_g.dtype());
+  return {a.saved_g / norms * (a.grad_w - a.saved_v * (along / (norms * norms))), along / norms};
+}
+
 }  // namespace tern

@@ -200,4 +200,14 @@ Tensor body__nested_tensor_from_tensor_list(const args::_nested_tensor_from_tens
   return a.dtype ? all.to(*a.dtype) : all;
 }
 
+std::vector<Tensor> body_atleast_1d_Sequence(const args::atleast_1d_Sequence& a) {
+  return each(a.tensors, [](const Tensor& t) { return atleast_1d(t); });
+}
+std::vector<Tensor> body_atleast_2d_Sequence(const args::atleast_2d_Sequence& a) {
+  return each(a.tensors, [](const Tensor& t) { return atleast_2d(t); });
+}
+std::vector<Tensor> body_atleast_3d_Sequence(const args::atleast_3d_Sequence& a) {
+  return each(a.tensors, [](const Tensor& t) { return atleast_3d(t); });
+}
+
 }  // namespace tern

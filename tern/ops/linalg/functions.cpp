@@ -262,4 +262,14 @@ Tensor body_linalg_tensorsolve(const args::linalg_tensorsolve& a) {
   return reshape(linalg_solve(reshape(x, {rows, columns}), flatten(a.other)), sizes);
 }
 
+Tensor body_linalg__powsum(const args::linalg__powsum& a) {
+  if (!a.self.is_floating_point() && !a.self.is_complex())
+    failf("linalg.powsum: Expected a floating point or complex tensor as input. Got {}",
+          script_name(a.self.dtype()));
+  Tensor x = a.dtype ? a.self.to(*a.dtype) : a.self;
+  const double p = a.ord.to_double();
+  Tensor each = p == 0 ? (x != 0).to(to_real(x.dtype())) : p == 1 ? abs(x) : pow(abs(x), a.ord);
+  return sum(each, a.dim, a.keepdim);
+}
+
 }  // namespace tern

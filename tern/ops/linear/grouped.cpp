@@ -65,4 +65,53 @@ void kernel_transformers_grouped_mm_weight(const args::transformers_grouped_mm_w
   });
 }
 
+Tensor body__grouped_mm(const args::_grouped_mm& a) {
+  for (const Tensor* t : {&a.self, &a.mat2})
+    if (t->dim() != 2 && t->dim() != 3)
+      failf("grouped_mm: expected matrices or batches of them, but got {} dimensions", t->dim());
+  if (a.self.dtype() != a.mat2.dtype())
+    failf("grouped_mm: expected both of one dtype, but got {} and {}", name(a.self.dtype()),
+          name(a.mat2.dtype()));
+  if (a.bias.defined()) fail(ErrorKind::not_supported, "Bias not supported yet");
+  if (a.out_dtype && *a.out_dtype != a.self.dtype())
+    fail(ErrorKind::not_supported, "Grouped gemm output dtype must match `mat_a` dtype");
+  const bool batch = a.self.dim() == 3, other_batch = a.mat2.dim() == 3;
+  if (a.offs.defined() == (batch && other_batch))
+    fail("grouped_mm: Have to provide offsets if there is a 2d matrix, and none otherwise");
+  if (batch && other_batch) return bmm(a.self, a.mat2);
+  if (other_batch) return grouped_mm(a.self, a.mat2, a.offs);
+  if (batch) return t(grouped_mm(t(a.mat2), transpose(a.self, 1, 2), a.offs));
+  return grouped_mm_weight(t(a.self), a.mat2, a.offs);
+}
+
+Tensor body__scaled_mm(const args::_scaled_mm& a) {
+  if (a.self.dim() != 2) fail("mat1 must be a matrix");
+  if (a.mat2.dim() != 2) fail("mat2 must be a matrix");
+  if (!(a.self.size(1) == a.mat2.size(0)))
+    failf("mat_a and mat_b shapes cannot be multiplied ({}x{} and {}x{})", a.self.size(0).str(),
+          a.self.size(1).str(), a.mat2.size(0).str(), a.mat2.size(1).str());
+  for (const Tensor* t : {&a.self, &a.mat2})
+    if (!is_float8(t->dtype()))
+      failf(ErrorKind::value, "Invalid scaling configuration: a and b should be float8, but got {}",
+            name(t->dtype()));
+  auto check_scale = [](const Tensor& s, const char* what, SymInt rows, SymInt columns) {
+    const bool one = surely_eq(s.numel(), 1);
+    if (s.dtype() != kFloat || !(one || (s.dim() == 2 && s.size(0) == rows && s.size(1) == columns)))
+      failf(ErrorKind::value,
+            "Invalid scaling configuration: {} should be one float, or floats of [{}, {}], but is {} {}",
+            what, rows.str(), columns.str(), name(s.dtype()), str(s.sizes()));
+    return one ? s.reshape({}) : s;
+  };
+  Tensor left = check_scale(a.scale_a, "scale_a", a.self.size(0), 1),
+         right = check_scale(a.scale_b, "scale_b", 1, a.mat2.size(1));
+  const DType out = a.out_dtype.value_or(a.self.dtype());
+  Tensor y = mm(a.self.to(kFloat) * left, a.mat2.to(kFloat) * right);
+  if (a.bias.defined()) {
+    if (a.bias.dim() != 1 || !(a.bias.size(0) == a.mat2.size(1)))
+      failf("Bias must be size {} but got {}", a.mat2.size(1).str(), str(a.bias.sizes()));
+    y = y + a.bias.to(kFloat);
+  }
+  return y.to(out);
+}
+
 }  // namespace tern

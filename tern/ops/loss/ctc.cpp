@@ -211,6 +211,12 @@ std::tuple<Tensor, Tensor> body__ctc_loss_Tensor(const args::_ctc_loss_Tensor& a
                        out = lengths_of("target_lengths", a.target_lengths);
   return _ctc_loss(a.log_probs, a.targets, Ints(in), Ints(out), a.blank, a.zero_infinity);
 }
+Tensor body__ctc_loss_backward_Tensor(const args::_ctc_loss_backward_Tensor& a) {
+  std::vector<int64_t> in = lengths_of("input_lengths", a.input_lengths),
+                       out = lengths_of("target_lengths", a.target_lengths);
+  return _ctc_loss_backward(a.grad, a.log_probs, a.targets, Ints(in), Ints(out), a.neg_log_likelihood,
+                            a.log_alpha, a.blank, a.zero_infinity);
+}
 Tensor body_ctc_loss_IntList(const args::ctc_loss_IntList& a) {
   bool batched = a.log_probs.dim() == 3;
   Tensor log_probs = batched ? a.log_probs : a.log_probs.unsqueeze(1);

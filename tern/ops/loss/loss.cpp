@@ -112,4 +112,19 @@ Tensor body_cosine_similarity(const args::cosine_similarity& a) {
   return sum(unit(a.x1) * unit(a.x2), a.dim);
 }
 
+Tensor body_smooth_l1_loss_backward(const args::smooth_l1_loss_backward& a) {
+  Tensor x = a.self - a.target, scale = spread_loss(a.grad_output, x, a.reduction);
+  if (a.beta == 0) return scale * sign(x);
+  return scale * where(lt(abs(x), a.beta), x / a.beta, sign(x));
+}
+Tensor body_huber_loss_backward(const args::huber_loss_backward& a) {
+  Tensor x = a.self - a.target;
+  return spread_loss(a.grad_output, x, a.reduction) * clamp(x, Scalar(-a.delta), Scalar(a.delta));
+}
+Tensor body_soft_margin_loss_backward(const args::soft_margin_loss_backward& a) {
+  Tensor z = exp(neg(a.target) * a.self);
+  Tensor each = neg(a.target) * z / (z + 1);
+  return checked_cast(spread_loss(a.grad_output, a.self, a.reduction) * each, a.self);
+}
+
 }  // namespace tern

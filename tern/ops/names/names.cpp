@@ -159,4 +159,21 @@ Tensor body_fill_diagonal_(const args::fill_diagonal_& a) {
   return a.self;
 }
 
+Tensor body_flatten_dense_tensors(const args::flatten_dense_tensors& a) {
+  if (a.tensors.empty()) fail("flatten_dense_tensors: expected a non-empty list of tensors");
+  std::vector<Tensor> flat;
+  for (const Tensor& t : a.tensors) flat.push_back(t.contiguous().view({-1}));
+  return cat(flat, 0);
+}
+std::vector<Tensor> body_unflatten_dense_tensors(const args::unflatten_dense_tensors& a) {
+  std::vector<Tensor> result;
+  SymInt at = 0;
+  for (const Tensor& t : a.tensors) {
+    SymInt n = t.numel();
+    result.push_back(narrow(a.flat, 0, at, n).view(t.sizes()));
+    at = at + n;
+  }
+  return result;
+}
+
 }  // namespace tern

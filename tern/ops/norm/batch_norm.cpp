@@ -287,4 +287,51 @@ Tensor body_rms_norm(const args::rms_norm& a) {
   return y.dtype() == a.input.dtype() ? y : y.to(a.input.dtype());
 }
 
+// ---- other names ----
+
+namespace {
+Tensor no_reserve(const Tensor& like) { return empty({0}, kByte, {}, like.device()); }
+}  // namespace
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, SymInt> body__batch_norm_impl_index(
+    const args::_batch_norm_impl_index& a) {
+  auto [y, mean, invstd] = native_batch_norm(a.input, a.weight, a.bias, a.running_mean, a.running_var,
+                                             a.training, a.momentum, a.eps);
+  return {y, mean, invstd, no_reserve(a.input), SymInt(0)};
+}
+std::tuple<Tensor, Tensor, Tensor, Tensor> body__batch_norm_with_update(
+    const args::_batch_norm_with_update& a) {
+  auto [y, mean, invstd] = _native_batch_norm_legit(a.input, a.weight, a.bias, a.running_mean, a.running_var,
+                                                    true, a.momentum, a.eps);
+  return {y, mean, invstd, no_reserve(a.input)};
+}
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> body__batch_norm_with_update_functional(
+    const args::_batch_norm_with_update_functional& a) {
+  auto [y, mean, invstd, running_mean, running_var] = _native_batch_norm_legit_functional(
+      a.input, a.weight, a.bias, a.running_mean, a.running_var, true, a.momentum, a.eps);
+  return {y, mean, invstd, no_reserve(a.input), running_mean, running_var};
+}
+std::tuple<Tensor, Tensor, Tensor, Tensor> body__batch_norm_no_update(const args::_batch_norm_no_update& a) {
+  if (!a.running_mean.defined() || !a.running_var.defined())
+    fail("_batch_norm_no_update: Expected running_mean and running_var to be defined");
+  auto [y, mean, invstd] = _native_batch_norm_legit_no_training(a.input, a.weight, a.bias, a.running_mean,
+                                                                a.running_var, a.momentum, a.eps);
+  return {y, mean, invstd, no_reserve(a.input)};
+}
+std::tuple<Tensor, Tensor> body_batch_norm_update_stats(const args::batch_norm_update_stats& a) {
+  if (a.input.dim() < 2)
+    failf("batch_norm_update_stats: expected at least 2 dimensions, got {}", str(a.input.sizes()));
+  SmallVector<int64_t, 6> others{0};
+  for (int64_t d = 2; d < a.input.dim(); ++d) others.push_back(d);
+  auto [variance, mean] = var_mean(a.input, Ints(others), Scalar(0), false);
+  SymInt n = floor_div(a.input.numel(), a.input.size(1));
+  auto follow = [&](const Tensor& running, const Tensor& now) {
+    if (running.defined()) copy_(running, running * (1 - a.momentum) + now * a.momentum);
+  };
+  NoGrad no_grad;
+  follow(a.running_mean, mean);
+  if (a.running_var.defined()) follow(a.running_var, variance * Scalar(n) / Scalar(n - 1));
+  return {mean, variance};
+}
+
 }  // namespace tern

@@ -128,6 +128,64 @@ void fill_border(const Tensor& self, Span<const SymInt> padding, int dims, bool 
   });
 }
 
+// Each position of the padded grad_output is added to where its value came from.
+void gather_border(const Tensor& grad, Span<const SymInt> padding, int dims, bool reflect,
+                   const Tensor& out) {
+  fill_elements(out, 0);
+  if (grad.int_numel() == 0) return;
+  Tensor from = row_major(grad), to = row_major(out);
+  const int64_t n = grad.dim(), lead = n - dims;
+  // The places of the last dims that each position of them goes to; what is before them are planes apart.
+  std::vector<int64_t> places = {0};
+  int64_t planes = 1, plane = 1;
+  for (int64_t d = 0; d < lead; ++d) planes *= grad.int_sizes()[d];
+  for (int64_t d = lead; d < n; ++d) {
+    const int64_t size = out.int_sizes()[d], left = padding[static_cast<size_t>(2 * (n - 1 - d))].guard_int();
+    std::vector<int64_t> next;
+    next.reserve(places.size() * static_cast<size_t>(grad.int_sizes()[d]));
+    for (int64_t place : places)
+      for (int64_t i = 0; i < grad.int_sizes()[d]; ++i)
+        next.push_back(place * size + border_source(i, left, size, reflect));
+    places = std::move(next);
+    plane *= size;
+  }
+  const int64_t padded = static_cast<int64_t>(places.size());
+  tern::by_dtype("border_backward", grad.dtype(), [&]<class T>(T) {
+    using W = wide_t<T>;
+    if constexpr (!std::is_same_v<W, bool>)
+      parallel_for(0, planes, std::max<int64_t>(1, 16384 / padded), [&](int64_t begin, int64_t end) {
+        std::vector<W> sum(static_cast<size_t>(plane));
+        for (int64_t p = begin; p < end; ++p) {
+          std::fill(sum.begin(), sum.end(), W(0));
+          const T* g = static_cast<const T*>(from.data()) + p * padded;
+          for (int64_t i = 0; i < padded; ++i)
+            sum[static_cast<size_t>(places[static_cast<size_t>(i)])] += static_cast<W>(g[i]);
+          T* result = static_cast<T*>(to.data()) + p * plane;
+          for (int64_t i = 0; i < plane; ++i) result[i] = static_cast<T>(sum[static_cast<size_t>(i)]);
+        }
+      });
+  });
+  if (!to.is_same(out)) copy_elements(to, out);
+}
+
+Shapes border_backward_shape(const Tensor& grad, const Tensor& self, Span<const SymInt> padding, int dims,
+                             bool reflect) {
+  static constexpr const char* names[] = {"width", "height", "depth"};
+  check_border(reflect ? "reflection_pad_backward" : "replication_pad_backward", self, padding, dims,
+               reflect);
+  if (grad.dim() != self.dim())
+    failf("grad_output must have as many dimensions as the input: expected {}, got {}", self.dim(),
+          grad.dim());
+  for (int p = 0; p < dims; ++p) {
+    const size_t d = static_cast<size_t>(self.dim() - 1 - p);
+    SymInt wanted = self.sizes()[d] + padding[2 * p] + padding[2 * p + 1];
+    if (!(wanted == grad.sizes()[d]))
+      failf("{} {} unexpected. Expected: {}, Got: {}", reflect && dims != 2 ? "grad_output" : "gradOutput",
+            names[p], wanted.str(), grad.sizes()[d].str());
+  }
+  return {Shape(self.sizes(), grad.dtype())};
+}
+
 }  // namespace
 
 Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding,
@@ -184,6 +242,43 @@ Shapes shape_replication_pad3d(const args::replication_pad3d& a) {
 }
 void kernel_replication_pad3d(const args::replication_pad3d& a, Out out) {
   fill_border(a.self, a.padding, 3, false, out[0]);
+}
+
+Shapes shape_reflection_pad1d_backward(const args::reflection_pad1d_backward& a) {
+  return border_backward_shape(a.grad_output, a.self, a.padding, 1, true);
+}
+void kernel_reflection_pad1d_backward(const args::reflection_pad1d_backward& a, Out out) {
+  gather_border(a.grad_output, a.padding, 1, true, out[0]);
+}
+Shapes shape_reflection_pad2d_backward(const args::reflection_pad2d_backward& a) {
+  return border_backward_shape(a.grad_output, a.self, a.padding, 2, true);
+}
+void kernel_reflection_pad2d_backward(const args::reflection_pad2d_backward& a, Out out) {
+  gather_border(a.grad_output, a.padding, 2, true, out[0]);
+}
+Shapes shape_reflection_pad3d_backward(const args::reflection_pad3d_backward& a) {
+  return border_backward_shape(a.grad_output, a.self, a.padding, 3, true);
+}
+void kernel_reflection_pad3d_backward(const args::reflection_pad3d_backward& a, Out out) {
+  gather_border(a.grad_output, a.padding, 3, true, out[0]);
+}
+Shapes shape_replication_pad1d_backward(const args::replication_pad1d_backward& a) {
+  return border_backward_shape(a.grad_output, a.self, a.padding, 1, false);
+}
+void kernel_replication_pad1d_backward(const args::replication_pad1d_backward& a, Out out) {
+  gather_border(a.grad_output, a.padding, 1, false, out[0]);
+}
+Shapes shape_replication_pad2d_backward(const args::replication_pad2d_backward& a) {
+  return border_backward_shape(a.grad_output, a.self, a.padding, 2, false);
+}
+void kernel_replication_pad2d_backward(const args::replication_pad2d_backward& a, Out out) {
+  gather_border(a.grad_output, a.padding, 2, false, out[0]);
+}
+Shapes shape_replication_pad3d_backward(const args::replication_pad3d_backward& a) {
+  return border_backward_shape(a.grad_output, a.self, a.padding, 3, false);
+}
+void kernel_replication_pad3d_backward(const args::replication_pad3d_backward& a, Out out) {
+  gather_border(a.grad_output, a.padding, 3, false, out[0]);
 }
 
 Tensor body_pad_(const args::pad_& a) {

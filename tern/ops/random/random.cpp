@@ -234,6 +234,35 @@ void kernel_randint_like_low_dtype(const args::randint_like_low_dtype& a, Out ou
   fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), nullptr);
 }
 
+Shapes shape_rand_like_generator(const args::rand_like_generator& a) { return like_shape(a); }
+void kernel_rand_like_generator(const args::rand_like_generator& a, Out out) {
+  fill_uniform(out[0], 0, 1, a.generator);
+}
+Shapes shape_randn_like_generator(const args::randn_like_generator& a) { return like_shape(a); }
+void kernel_randn_like_generator(const args::randn_like_generator& a, Out out) {
+  fill_normal(out[0], 0, 1, a.generator);
+}
+Shapes shape_randint_like_generator(const args::randint_like_generator& a) { return like_shape(a); }
+void kernel_randint_like_generator(const args::randint_like_generator& a, Out out) {
+  fill_integers(out[0], 0, a.high.guard_int(), a.generator);
+}
+Shapes shape_randint_like_low_generator_dtype(const args::randint_like_low_generator_dtype& a) {
+  return like_shape(a);
+}
+void kernel_randint_like_low_generator_dtype(const args::randint_like_low_generator_dtype& a, Out out) {
+  fill_integers(out[0], a.low.guard_int(), a.high.guard_int(), a.generator);
+}
+Shapes shape_randint_like_Tensor(const args::randint_like_Tensor& a) { return like_shape(a); }
+void kernel_randint_like_Tensor(const args::randint_like_Tensor& a, Out out) {
+  fill_integers(out[0], 0, a.high.item<int64_t>(), nullptr);
+}
+Shapes shape_randint_like_Tensor_generator(const args::randint_like_Tensor_generator& a) {
+  return like_shape(a);
+}
+void kernel_randint_like_Tensor_generator(const args::randint_like_Tensor_generator& a, Out out) {
+  fill_integers(out[0], 0, a.high.item<int64_t>(), a.generator);
+}
+
 // ---- in place, and the same as new values ----
 
 Tensor kernel_uniform_(const args::uniform_& a) {

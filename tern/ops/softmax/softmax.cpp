@@ -1,5 +1,8 @@
 // Softmax: the middle dimension of [outer, n, inner], in the input's type or in float32 for narrow floats.
 #include "tern/kernels/softmax.h"
+
+#include <cmath>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
@@ -99,6 +102,38 @@ Tensor softmax_double_backward(const Tensor& grad, const Tensor& grad_output, co
                                int64_t dim) {
   return grad * grad_output - sum(output * grad_output, dim, true) * grad -
          grad_output * sum(grad * output, dim, true);
+}
+
+Tensor body__masked_softmax(const args::_masked_softmax& a) {
+  if (a.mask.dtype() != kBool) fail("Mask should be a boolean tensor");
+  const int64_t dim = a.dim.value_or(a.self.dim() - 1);
+  Tensor mask = a.mask;
+  // Only square masks and those of padding are known for batches of heads.
+  const bool small = a.mask.dim() == 2 && a.self.dim() == 4;
+  if (small && !a.mask_type) fail("Mask Type should be defined");
+  const int64_t kind = small ? *a.mask_type : 2;
+  auto same = [](SymInt x, SymInt y) { return x == y; };
+  if (kind == 2) {
+    bool fits = mask.dim() == a.self.dim();
+    for (int64_t d = 0; fits && d < mask.dim(); ++d) fits = same(mask.size(d), a.self.size(d));
+    if (!fits) fail("For mask_type == 2 mask shape should match input shape");
+  } else if (kind == 1) {
+    if (!same(a.self.size(0), mask.size(0)) || !same(a.self.size(2), mask.size(1)))
+      fail("For mask_type == 1 mask shape should be (B, L)");
+    mask = mask.reshape({mask.size(0), 1, 1, mask.size(1)});
+  } else if (kind == 0) {
+    if (!same(a.self.size(2), mask.size(0)) || !same(a.self.size(2), mask.size(1)))
+      fail("For mask_type == 0 mask shape should be (L, L)");
+  } else {
+    failf("Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask), but got {}",
+          kind);
+  }
+  return softmax(masked_fill(a.self, mask, -INFINITY), dim);
+}
+Tensor body__masked_softmax_backward(const args::_masked_softmax_backward& a) {
+  const int64_t dim = a.dim.value_or(a.output.dim() - 1);
+  Tensor kept = masked_fill(a.output, a.mask, 0);
+  return kept * (a.grad_output - (a.grad_output * kept).sum(Ints(dim), true));
 }
 
 }  // namespace tern

@@ -220,6 +220,20 @@ Tensor from_minus_one(SymInt steps, bool align_corners, const Tensor& like) {
   return linspace(-end, end, n, like.dtype(), {}, like.device());
 }
 
+// x, y(, z) and one of each place, from the last dimension on: [places..., dims + 1].
+Tensor affine_base(const Dims& places, bool align_corners, const Tensor& like) {
+  std::vector<Tensor> parts;
+  Dims full(places);
+  full.push_back(1);
+  for (size_t d = places.size(); d-- > 0;) {
+    Dims shape(places.size(), SymInt(1));
+    shape[d] = places[d];
+    parts.push_back(from_minus_one(places[d], align_corners, like).reshape(shape).unsqueeze(-1).expand(full));
+  }
+  parts.push_back(ones(full, like.dtype(), {}, like.device()));
+  return cat(parts, -1);
+}
+
 }  // namespace
 
 Tensor body_affine_grid_generator(const args::affine_grid_generator& a) {
@@ -233,28 +247,37 @@ Tensor body_affine_grid_generator(const args::affine_grid_generator& a) {
           columns, str(a.size), str(a.theta.sizes()));
   bool narrow = a.theta.dtype() == kHalf || a.theta.dtype() == kBFloat16;
   Tensor theta = narrow ? a.theta.to(kFloat) : a.theta;
-  // x, y(, z) and one of each place, from the last dimension on.
-  std::vector<Tensor> parts;
   Dims places(Span<const SymInt>(a.size.data() + 2, dims));
-  for (size_t k = 0; k < dims; ++k) {
-    size_t d = dims - 1 - k;
-    Tensor line = from_minus_one(places[d], a.align_corners, theta);
-    Dims shape(dims, SymInt(1));
-    shape[d] = places[d];
-    Dims full(places);
-    full.push_back(1);
-    parts.push_back(line.reshape(shape).unsqueeze(-1).expand(full));
-  }
-  Dims full(places);
-  full.push_back(1);
-  parts.push_back(ones(full, theta.dtype(), {}, theta.device()));
-  Tensor base = cat(parts, -1);
+  Tensor base = affine_base(places, a.align_corners, theta);
   Tensor grid = (base.reshape({-1, columns, 1}) * theta.transpose(-2, -1).unsqueeze(1)).sum({-2});
   Dims result = {a.size[0]};
   for (SymInt s : places) result.push_back(s);
   result.push_back(rows);
   grid = grid.view(result);
   return narrow ? grid.to(a.theta.dtype()) : grid;
+}
+
+Tensor body_affine_grid_generator_backward(const args::affine_grid_generator_backward& a) {
+  if (a.size.size() != 4 && a.size.size() != 5)
+    fail("affine_grid_generator needs 4d (spatial) or 5d (volumetric) inputs.");
+  Dims places(Span<const SymInt>(a.size.data() + 2, a.size.size() - 2)), wanted{a.size[0]};
+  for (SymInt s : places) wanted.push_back(s);
+  const SymInt rows = static_cast<int64_t>(places.size());
+  wanted.push_back(rows);
+  bool same = a.grad.dim() == static_cast<int64_t>(wanted.size());
+  for (int64_t d = 0; same && d < a.grad.dim(); ++d) same = a.grad.size(d) == wanted[static_cast<size_t>(d)];
+  if (!same)
+    failf("affine_grid_generator_backward: expected a gradient of sizes {}, but got {}", str(wanted),
+          str(a.grad.sizes()));
+  Tensor base = affine_base(places, a.align_corners, a.grad).reshape({-1, rows + 1});
+  return matmul(a.grad.reshape({a.size[0], -1, rows}).transpose(1, 2), base);
+}
+
+std::tuple<Tensor, Tensor> body__grid_sampler_2d_cpu_fallback_backward(
+    const args::_grid_sampler_2d_cpu_fallback_backward& a) {
+  const bool both[] = {true, true};
+  return grid_sampler_2d_backward(a.grad_output, a.input, a.grid, a.interpolation_mode, a.padding_mode,
+                                  a.align_corners, both);
 }
 
 Tensor body_channel_shuffle(const args::channel_shuffle& a) {
