@@ -40,11 +40,13 @@ DIFFERENT = {  # operator -> why
     "fft_irfftn": "real results are cast to a complex out=",
     "fliplr": "PyTorch moves these types along the first dimension only (flipud); Tern along all",
     "gelu_backward": "PyTorch's result has the type of grad_output in out=, and float8 is refused",
+    "infinitely_differentiable_gelu_backward": "PyTorch computes what is not floating in whole numbers; Tern promotes",
     "isin.Scalar_Tensor": "as isin.Tensor_Scalar",
     "isin.Tensor_Scalar": "PyTorch compares with a number by eq and with True not at all",
     "ldexp.Tensor": "float8 and complex32 are computed in wider types",
     "linalg_vander": "narrow floats are computed in float32",
     "log_sigmoid_backward": "Tern promotes where PyTorch wants one type",
+    "masked_select_backward": "PyTorch wants the gradient to be of the input's type; Tern casts it",
     "mish_backward": "PyTorch's result has the type of self",
     "mul.Scalar": "float8 times a number is computed in float32",
     "multiply.Scalar": "float8 times a number is computed in float32",
@@ -62,8 +64,8 @@ OWN_WORDS = set("""
     clamp.Tensor clamp_max clamp_min clip.Tensor complex copysign.Scalar cross dist expand_as fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn
     fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn fix float_power.Scalar
     float_power.Tensor_Scalar float_power.Tensor_Tensor fmax fmin fmod.Scalar ge.Scalar gelu gelu_backward geqrf greater.Scalar greater_equal.Scalar
-    gt.Scalar hardswish_backward heaviside histc huber_loss inner isclose isin.Scalar_Tensor isin.Tensor_Scalar isin.Tensor_Tensor isinf isnan
-    isneginf isposinf ldexp.Tensor le.Scalar less.Scalar less_equal.Scalar linalg_cond linalg_cross linalg_lstsq linalg_lu linalg_lu_factor_ex
+    gt.Scalar hardswish_backward hash_tensor heaviside histc huber_loss inner isclose isin.Scalar_Tensor isin.Tensor_Scalar isin.Tensor_Tensor isinf isnan
+    isneginf isposinf ldexp.Tensor le.Scalar less.Scalar less_equal.Scalar linalg__powsum linalg_cond linalg_cross linalg_lstsq linalg_lu linalg_lu_factor_ex
     linalg_matrix_norm linalg_matrix_norm.str_ord linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor
     linalg_matrix_rank.tol_tensor linalg_norm linalg_pinv.atol_rtol_float linalg_pinv.atol_rtol_tensor linalg_pinv.rcond_tensor linalg_qr
     linalg_vander linalg_vecdot log_sigmoid log_sigmoid_backward lt.Scalar masked_select max mean min mish_backward mode mse_loss msort nan_to_num
