@@ -153,7 +153,7 @@ void follows_the_definition(const ConvShape& s, std::initializer_list<Activation
   for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;
   for (Activation activation : activations) {
     Conv fused(s, w.data(), b.data(), activation);
-    got = residual;  // may be y itself
+    got = residual;                              // may be y itself
     for (int64_t image = s.batch; image-- > 0;)  // and one image after the other, in any order
       fused.run(in.data(), got.data(), got.data(), image, image + 1);
     for (int64_t i = 0; i < n.y; ++i) {
