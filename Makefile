@@ -50,8 +50,9 @@ venv: packages  ## .venv with the pinned oracles of requirements-test.txt
 	  echo "$$want" > $(VENV)/.requirements; \
 	fi
 
-demo: build  ## run examples/demo
-	@[ -x $(BUILD)/examples/demo ] || { echo "there is no examples/demo.cpp yet" >&2; exit 1; }
+demo: configure  ## build what examples/demo needs, and run it
+	@echo "== building $(BUILD): the library, the command and the examples"
+	@cmake --build $(BUILD) -j $(JOBS) --target example_demo tern_command
 	@echo "== $(BUILD)/examples/demo build/demo"
 	@mkdir -p build/demo
 	@$(BUILD)/examples/demo build/demo
