@@ -102,6 +102,26 @@ TEST(Pooling, values_and_gradients) {
             (std::vector<double>{2, 0, 1, 2, 0}));
 }
 
+// A gradient of another size or type would be read beyond its end.
+TEST(Convolution, the_gradient_given_must_be_of_the_output) {
+  Tensor x = ones({2, 3, 6}), w = ones({4, 3, 3});
+  const Dims one{SymInt(1)}, none{SymInt(0)};
+  const bool all[] = {true, true, true};
+  auto backward = [&](const Tensor& grad) {
+    return message([&] { convolution_backward(grad, x, w, {}, one, none, one, false, none, 1, all); });
+  };
+  EXPECT_EQ(backward(ones({2, 4, 4})), "no error");
+  EXPECT_EQ(
+      backward(ones({2, 4, 3})),
+      "convolution_backward: expected a gradient of size [2, 4, 4] for input of size [2, 3, 6], but got "
+      "[2, 4, 3]");
+  EXPECT_EQ(
+      backward(ones({2, 4})),
+      "convolution_backward: expected a gradient of size [2, 4, 4] for input of size [2, 3, 6], but got "
+      "[2, 4]");
+  EXPECT_EQ(backward(ones({2, 4, 4}, kDouble)), "Found dtype Double but expected Float");
+}
+
 TEST(Attention, fused_equals_the_chain) {
   manual_seed(0);
   Tensor q = randn({2, 3, 5, 8}), k = randn({2, 3, 7, 8}), v = randn({2, 3, 7, 8}), mask = randn({5, 7}) > 0;

@@ -7,6 +7,7 @@
 #include "tern/dispatch/grad_context.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/conv.args.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
@@ -167,6 +168,17 @@ void kernel_convolution(const args::convolution& a, Out out) {
 
 // What is not asked for comes out empty.
 Shapes shape_convolution_backward(const args::convolution_backward& a) {
+  const Tensor no_bias;
+  const Arg forward[] = {a.input,    a.weight,     no_bias,          a.stride, a.padding,
+                         a.dilation, a.transposed, a.output_padding, a.groups};
+  const Shapes y = conv_shape(args::convolution(forward));
+  const Span<const SymInt> given = a.grad_output.sizes(), want = y[0].sizes;
+  bool fits = given.size() == want.size();
+  for (size_t i = 0; fits && i < want.size(); ++i) fits = require_eq(given[i], want[i]);
+  if (!fits)
+    failf("convolution_backward: expected a gradient of size {} for input of size {}, but got {}", str(want),
+          str(a.input.sizes()), str(given));
+  require_one_dtype(a.input, a.grad_output);
   DType d = a.grad_output.dtype();
   Shapes shapes;
   shapes.push_back(a.output_mask[0] ? Shape(a.input.sizes(), d) : Shape(Dims{SymInt(0)}, d));
