@@ -83,9 +83,15 @@ docs: build  ## write docs/operators.md from the registry
 	@$(BUILD)/tern ops --markdown > build/operators.md && mv build/operators.md docs/operators.md
 	@echo "docs: done"
 
-bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime
+bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime, header prices; CLEAN_BUILD=1: also a clean build's time
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py $(BUILD)
+	@echo; echo "What each public header costs to compile alone:"; python3 tools/prices --build $(BUILD)
+	@if [ "$(CLEAN_BUILD)" = 1 ]; then \
+	  rm -rf build/clean; cmake --preset release -B build/clean --log-level=WARNING; start=$$(date +%s); \
+	  CCACHE_DISABLE=1 cmake --build build/clean -j $(JOBS) > /dev/null; \
+	  echo "A clean build without a compiler cache: $$(( $$(date +%s) - start )) s on $(JOBS) cores"; rm -rf build/clean; \
+	else echo "A clean build: CLEAN_BUILD=1 make bench measures it (some ten minutes)"; fi
 
 bench-jit: venv build  ## TorchScript beside PyTorch: trace, load, first and later calls
 	@$(VENV)/bin/python bench/jit.py $(BUILD)
