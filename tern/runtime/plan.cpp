@@ -11,6 +11,7 @@
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/op_flags.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/runtime/layout.h"
 
 namespace tern::runtime {
 namespace {
@@ -685,55 +686,20 @@ class Planner {
         if (given_away.insert(s).second) plan_.fresh_.push_back(t.storage());
       }
     }
-    std::vector<std::vector<StorageBody*>> begins(plan_.steps_.size()), ends(plan_.steps_.size());
+    std::vector<StorageBody*> blocks;
+    std::vector<Life> lives;
     for (const Storage& s : managed_) {
       if (given_away.count(s.get()) || !first_use_.count(s.get())) continue;
-      begins[first_use_[s.get()]].push_back(s.get());
-      ends[last_use_[s.get()]].push_back(s.get());
+      blocks.push_back(s.get());
+      lives.push_back({s->bytes, first_use_[s.get()], last_use_[s.get()]});
     }
-    struct Hole {
-      size_t offset, bytes;
-    };
-    std::vector<Hole> holes;
-    std::unordered_map<StorageBody*, Hole> placed;
-    size_t total = 0;
-    auto round = [](size_t n) { return (n + 63) & ~size_t{63}; };
-    for (size_t step = 0; step < plan_.steps_.size(); ++step) {
-      for (StorageBody* s : begins[step]) {
-        size_t bytes = round(std::max<size_t>(s->bytes, 1));
-        auto best = holes.end();
-        for (auto it = holes.begin(); it != holes.end(); ++it)
-          if (it->bytes >= bytes && (best == holes.end() || it->bytes < best->bytes)) best = it;
-        if (best != holes.end()) {
-          placed[s] = {best->offset, bytes};
-          best->offset += bytes;
-          best->bytes -= bytes;
-          if (!best->bytes) holes.erase(best);
-        } else {
-          placed[s] = {total, bytes};
-          total += bytes;
-        }
-      }
-      for (StorageBody* s : ends[step]) {
-        Hole freed = placed[s];
-        auto at = std::lower_bound(holes.begin(), holes.end(), freed,
-                                   [](const Hole& a, const Hole& b) { return a.offset < b.offset; });
-        at = holes.insert(at, freed);
-        if (auto next = at + 1; next != holes.end() && at->offset + at->bytes == next->offset) {
-          at->bytes += next->bytes;
-          holes.erase(next);
-        }
-        if (at != holes.begin() && (at - 1)->offset + (at - 1)->bytes == at->offset) {
-          (at - 1)->bytes += at->bytes;
-          holes.erase(at);
-        }
-      }
-    }
-    plan_.arena_bytes_ = total;
-    void* memory = pool_allocate(std::max<size_t>(total, 64));
-    plan_.arena_ =
-        std::shared_ptr<void>(memory, [total](void* p) { pool_free(p, std::max<size_t>(total, 64)); });
-    for (auto& [s, hole] : placed) s->data = static_cast<char*>(memory) + hole.offset;
+    const Layout layout = runtime::lay_out(lives);
+    const size_t total = std::max<size_t>(layout.bytes, 64);
+    plan_.arena_bytes_ = layout.bytes;
+    void* memory = pool_allocate(total);
+    plan_.arena_ = std::shared_ptr<void>(memory, [total](void* p) { pool_free(p, total); });
+    for (size_t i = 0; i < blocks.size(); ++i)
+      blocks[i]->data = static_cast<char*>(memory) + layout.offsets[i];
     for (auto& [ir_value, v] : values_) plan_.values_.push_back(v);
     for (auto& [ir_value, t] : images_) plan_.values_.push_back(t);
   }

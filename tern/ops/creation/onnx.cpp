@@ -89,17 +89,39 @@ void lower_arange(Call& c) { range(c, {}, 0, {}); }
 void lower_arange_start(Call& c) { range(c, 0, 1, {}); }
 void lower_arange_start_step(Call& c) { range(c, 0, 1, 2); }
 
+// Both halves from their own end, as PyTorch computes them; a single step is the start. Where a limit is a
+// tensor, `from_start` and the multiple of the step are constants.
+template <bool... IsTensor>
 void lower_linspace(Call& c) {
-  int64_t n = c.integer(2);
-  double start = c.number(0), end = c.number(1),
-         step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+  const int64_t n = c.integer(2);
   if (n > (1 << 24)) c.refuse("linspace with so many steps cannot be expressed");
-  std::vector<double> values(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i)  // both halves from their own end, as PyTorch computes them
-    values[static_cast<size_t>(i)] =
-        i < n / 2 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
-  DType dtype = c.dtype() == DType::undefined ? default_dtype() : c.dtype();
-  c.set(c.constant(from_vector(values, {n}).to(dtype)));
+  const DType dtype = c.dtype() == DType::undefined ? default_dtype() : c.dtype();
+  if (is_complex(dtype)) c.refuse("linspace of complex numbers cannot be expressed");
+  std::vector<double> from_start(static_cast<size_t>(n)), steps(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const bool first = i < n / 2 || n == 1;
+    from_start[static_cast<size_t>(i)] = first;
+    steps[static_cast<size_t>(i)] = static_cast<double>(first ? i : i - (n - 1));
+  }
+  const double parts = static_cast<double>(std::max<int64_t>(n - 1, 1));
+  constexpr bool is_tensor[] = {IsTensor...};
+  auto is_number = [&](size_t i) { return !is_tensor[i] && c.is_constant(i); };
+  if (is_number(0) && is_number(1)) {
+    const double start = c.number(0), end = c.number(1), step = (end - start) / parts;
+    for (size_t i = 0; i < steps.size(); ++i) steps[i] = (from_start[i] != 0 ? start : end) + steps[i] * step;
+    return c.set(c.constant(from_vector(steps, {n}).to(dtype)));
+  }
+  const DType compute = dtype == DType::float32 ? dtype : DType::float64;
+  auto limit = [&](size_t i) {
+    if (is_number(i)) return c.constant(c.scalar(i), compute);
+    Ref r = c.tensor(i);
+    return c.cast(r.rank > 0 ? c.as_scalar({0, r}) : r, compute);
+  };
+  const Ref start = limit(0), end = limit(1);
+  const Ref step = c.emit("Div", {c.emit("Sub", {end, start}), c.constant(Scalar(parts), compute)});
+  const Ref base = c.emit("Where", {c.constant(from_vector(from_start, {n}).to(kBool)), start, end});
+  c.set(c.cast(c.emit("Add", {base, c.emit("Mul", {step, c.constant(from_vector(steps, {n}).to(compute))})}),
+               dtype));
 }
 
 void eye(Call& c, int64_t rows, int64_t columns) {
@@ -144,7 +166,10 @@ constexpr Lowering table[] = {
     {"aten::arange", lower_arange},
     {"aten::arange.start", lower_arange_start},
     {"aten::arange.start_step", lower_arange_start_step},
-    {"aten::linspace", lower_linspace},
+    {"aten::linspace", lower_linspace<false, false>},
+    {"aten::linspace.Tensor_Tensor", lower_linspace<true, true>},
+    {"aten::linspace.Tensor_Scalar", lower_linspace<true, false>},
+    {"aten::linspace.Scalar_Tensor", lower_linspace<false, true>},
     {"aten::eye", lower_eye},
     {"aten::eye.m", lower_eye_m},
     {"aten::rand", lower_random<false>},
