@@ -43,7 +43,11 @@ HWY_ATTR inline void narrow_product(int64_t row_step, int64_t k_step, int64_t M,
     sum = hn::Mul(sum, hn::Set(d, alpha));
     float* c = C + i * ldc;
     if (beta != 0) sum = hn::MulAdd(hn::Set(d, beta), hn::MaskedLoad(inside, d, c), sum);
-    hn::BlendedStore(sum, inside, d, c);
+    // Masked stores are slow: what a whole vector spoils is the next rows', which come later.
+    if (beta == 0 && ldc == N && (M - i) * N >= static_cast<int64_t>(hn::Lanes(d)))
+      hn::StoreU(sum, d, c);
+    else
+      hn::BlendedStore(sum, inside, d, c);
   }
 }
 

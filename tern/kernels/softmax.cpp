@@ -18,15 +18,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
-// One line of floats; x and y may be the same.
+// exp for x <= 0 and NaN: far below, -inf included, the library's own bound gives zero.
+HWY_ATTR HWY_INLINE Vf exp_down(Vf x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(df, x)); }
+
+// One line of more floats than a vector has; x and y may be the same.
 HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
-  if (n <= lanes && !log) {  // one vector, filled up with what adds nothing
-    const auto inside = hn::FirstN(df, static_cast<size_t>(n));
-    const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x), all(-kInf));
-    const Vf e = exp_any(hn::Sub(v, hn::MaxOfLanes(df, v)));
-    return hn::BlendedStore(hn::Div(e, hn::SumOfLanes(df, e)), inside, df, y);
-  }
   // Two of each: one waits for its last result while the other goes on.
   Vf top = all(-kInf), other_top = top;
   int64_t i = 0;
@@ -43,8 +40,8 @@ HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_
   Vf total = hn::Zero(df), other_total = total;
   float sum = 0;
   for (i = 0; i + 2 * lanes <= n; i += 2 * lanes) {
-    const Vf e = exp_any(hn::Sub(hn::LoadU(df, x + i), shift)),
-             f = exp_any(hn::Sub(hn::LoadU(df, x + i + lanes), shift));
+    const Vf e = exp_down(hn::Sub(hn::LoadU(df, x + i), shift)),
+             f = exp_down(hn::Sub(hn::LoadU(df, x + i + lanes), shift));
     if (!log) {
       hn::StoreU(e, df, y + i);
       hn::StoreU(f, df, y + i + lanes);
@@ -54,7 +51,7 @@ HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_
   }
   total = hn::Add(total, other_total);
   for (; i + lanes <= n; i += lanes) {
-    const Vf e = exp_any(hn::Sub(hn::LoadU(df, x + i), shift));
+    const Vf e = exp_down(hn::Sub(hn::LoadU(df, x + i), shift));
     if (!log) hn::StoreU(e, df, y + i);
     total = hn::Add(total, e);
   }
@@ -62,7 +59,7 @@ HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_
   if (i < n) {  // what is left, in a vector filled up with what adds nothing
     const auto inside = hn::FirstN(df, static_cast<size_t>(n - i));
     const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x + i), all(-kInf));
-    const Vf e = exp_any(hn::Sub(v, shift));
+    const Vf e = exp_down(hn::Sub(v, shift));
     sum += hn::GetLane(hn::SumOfLanes(df, e));
     if (!log) hn::BlendedStore(e, inside, df, y + i);
   }
@@ -71,30 +68,39 @@ HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_
   for (i = 0; i < n; ++i) y[i] = log ? x[i] - max - factor : y[i] * factor;
 }
 
-// Lines of at most one vector: as many as a vector has lanes share one logarithm.
-HWY_ATTR HWY_INLINE void log_softmax_short_lines(const float* x, float* y, int64_t lines, int64_t n) {
+// Lines of at most one vector: as many as a vector has lanes share one logarithm. Masked stores are slow: a
+// whole vector is stored where what comes after the line is written next.
+HWY_ATTR HWY_INLINE void softmax_short_lines(bool log, const float* x, float* y, int64_t lines, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
   const auto inside = hn::FirstN(df, static_cast<size_t>(n));
   HWY_ALIGN float sums[hn::MaxLanes(df)];
+  HWY_ALIGN float rows[hn::MaxLanes(df) * hn::MaxLanes(df)];
   for (int64_t first = 0; first < lines; first += lanes) {
     const int64_t count = std::min(lanes, lines - first);
     hn::Store(all(1), df, sums);
     for (int64_t l = 0; l < count; ++l) {
+      // Filled up with what adds nothing.
       const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x + (first + l) * n), all(-kInf));
-      const Vf shifted = hn::Sub(v, hn::MaxOfLanes(df, v));
-      hn::BlendedStore(shifted, inside, df, y + (first + l) * n);
-      sums[l] = hn::GetLane(hn::SumOfLanes(df, exp_any(shifted)));
+      const Vf shifted = hn::Sub(v, hn::MaxOfLanes(df, v)), e = exp_down(shifted),
+               sum = hn::SumOfLanes(df, e);
+      hn::Store(log ? shifted : hn::Div(e, sum), df, rows + l * lanes);
+      if (log) sums[l] = hn::GetLane(sum);
     }
-    hn::Store(log_any(hn::Load(df, sums)), df, sums);
+    if (log) hn::Store(log_any(hn::Load(df, sums)), df, sums);
     for (int64_t l = 0; l < count; ++l) {
+      Vf row = hn::Load(df, rows + l * lanes);
+      if (log) row = hn::Sub(row, all(sums[l]));
       float* to = y + (first + l) * n;
-      hn::BlendedStore(hn::Sub(hn::MaskedLoad(inside, df, to), all(sums[l])), inside, df, to);
+      if ((count - l) * n >= lanes)
+        hn::StoreU(row, df, to);
+      else
+        hn::BlendedStore(row, inside, df, to);
     }
   }
 }
 
 HWY_ATTR void softmax_lines(bool log, const float* x, float* y, int64_t lines, int64_t n) {
-  if (log && n <= static_cast<int64_t>(hn::Lanes(df))) return log_softmax_short_lines(x, y, lines, n);
+  if (n <= static_cast<int64_t>(hn::Lanes(df))) return softmax_short_lines(log, x, y, lines, n);
   for (int64_t l = 0; l < lines; ++l) softmax_line(log, x + l * n, y + l * n, n);
 }
 

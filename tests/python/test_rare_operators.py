@@ -160,6 +160,48 @@ def test_a_slice_seen_as_what_it_was_cut_from():
         tern.ops.aten.slice_inverse(tern.zeros(3), tern.zeros(10))
 
 
+def test_types_as_values():
+    half, ints, one = torch.ones(2, dtype=torch.float16), torch.ones(2, dtype=torch.int32), torch.tensor(1.0, dtype=torch.float64)
+    for a, b in ((half, ints), (ints, half), (ints, one), (one, half), (ints, ints.bool()), (half.to(torch.complex64), one)):
+        assert tern.ops.aten.result_type.Tensor(ours(a), ours(b)) == torch.ops.aten.result_type.Tensor(a, b)
+        assert tern.ops.aten.is_set_to(ours(a), ours(a)) is False
+    for number in (True, 3, 2.5, 1j):
+        for t in (half, ints, ints.bool(), one):
+            assert tern.ops.aten.result_type.Scalar(ours(t), number) == torch.ops.aten.result_type.Scalar(t, number)
+            assert tern.ops.aten.result_type.Scalar_Tensor(number, ours(t)) == torch.ops.aten.result_type.Scalar_Tensor(number, t)
+        assert tern.ops.aten.result_type.Scalar_Scalar(number, 2.5) == torch.ops.aten.result_type.Scalar_Scalar(number, 2.5)
+    assert tern.ops.aten.promote_types(tern.int32, tern.float16) == torch.ops.aten.promote_types(torch.int32, torch.float16)
+    assert tern.ops.aten.can_cast(tern.int32, tern.float16) and not tern.ops.aten.can_cast(tern.float16, tern.int32)
+    x = tern.arange(6.0)
+    assert tern.ops.aten.is_set_to(x, x.view(6)) and not tern.ops.aten.is_set_to(x, x.view(2, 3)) and not tern.ops.aten.is_set_to(x[1:], x[:-1])
+
+
+def test_ranges_that_carry_a_token():
+    token = tern.ops.aten._make_dep_token()
+    assert token.shape == ()
+    assert tern.ops.aten._functional_sym_constrain_range(3, 1, 5, token).shape == ()
+    assert tern.ops.aten._functional_sym_constrain_range_for_size(3, None, 5, token).shape == ()
+    with pytest.raises(RuntimeError, match="Invalid value range for 9"):
+        tern.ops.aten._functional_sym_constrain_range(9, 1, 5, token)
+    with pytest.raises(RuntimeError, match="Invalid value range for -1"):
+        tern.ops.aten._functional_sym_constrain_range_for_size(-1, None, 5, token)
+
+
+@pytest.mark.parametrize("name, args", [
+    ("_sobol_engine_draw", lambda d: (tern.zeros(3, dtype=tern.int64, device=d), 4, tern.zeros(3, 30, dtype=tern.int64, device=d), 3, 0, None)),
+    ("_convert_indices_from_csr_to_coo", lambda d: (tern.zeros(2, 4, dtype=tern.int64, device=d), tern.zeros(2, 0, dtype=tern.int64, device=d))),
+    ("_amp_update_scale", lambda d: (tern.ones(1, device=d), tern.zeros([], dtype=tern.int32, device=d), tern.ones(1, 1, device=d), 2.0, 0.5, 3)),
+    ("choose_qparams_optimized", lambda d: (tern.ones(8, device=d), 8, 20, 0.5, 4)),
+    ("slice_inverse", lambda d: (tern.ones(3, 2, device=d), tern.ones(2, 3, device=d))),
+    ("_pad_enum", lambda d: (tern.ones(1, 3, device=d), [1, 1], 1)),
+])
+def test_shapes_without_data(name, args):
+    op = getattr(tern.ops.aten, name)
+    real, meta = op(*args("cpu")), op(*args("meta"))
+    for r, m in zip(real if isinstance(real, tuple) else (real,), meta if isinstance(meta, tuple) else (meta,), strict=True):
+        assert m.device.type == "meta" and (r.shape, r.stride(), r.dtype) == (m.shape, m.stride(), m.dtype)
+
+
 def test_padding_by_number():
     x = torch.arange(4.0).view(1, 1, 4)
     for mode in range(4):
