@@ -78,7 +78,6 @@ enum class StmtKind : uint8_t {
   assert_,   // value, message
   raise,     // value
   with,      // targets: context, name or null, context, ...
-  with_end,  // made by the compiler
   def_,      // op: the name; body. Of archives only: what fork() runs
 };
 
