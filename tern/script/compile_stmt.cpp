@@ -48,7 +48,14 @@ void Compiler::statement(const Stmt& s) {
       return;
     }
     case StmtKind::assign: {
-      Sugar v = sugar(*s.value, target_hint(*s.targets[0]));
+      const Type* hint = target_hint(*s.targets[0]);
+      Sugar v = sugar(*s.value, hint);
+      mark_constant(*s.value);
+      // PyTorch finds the type of an empty list later, and its variable gives it no name.
+      if (strict_ && !hint && s.value->kind == ExprKind::list && s.value->items.empty()) {
+        v.self = materialise(std::move(v.self));
+        v.self.held = true;
+      }
       for (const ExprPtr& t : s.targets) {
         if (s.targets.size() == 1)
           assign_sugar(*t, std::move(v));
@@ -80,6 +87,11 @@ void Compiler::statement(const Stmt& s) {
   }
 }
 
+void Compiler::mark_constant(const Expr& e) {
+  if (!strict_ || e.kind != ExprKind::constant) return;
+  if (e.value.is_none() || e.value.is_bool() || e.value.is_string()) make(said_constant, {}, {});
+}
+
 // A name that was annotated keeps saying which empty list or None is meant.
 const ir::Type* Compiler::target_hint(const Expr& target) {
   if (target.kind == ExprKind::name) return declared_type(target.text);
@@ -98,6 +110,7 @@ void Compiler::annotated_statement(const Stmt& s) {
     return;
   }
   Val v = value(*s.value, type);
+  mark_constant(*s.value);
   // What self.x is declared to be comes from the class body; here only the value's own type counts.
   if (target.kind == ExprKind::attribute) {
     if (v.kind == Val::plain && v.type->is(TypeKind::none) && !strict_) v.type = type;
@@ -227,6 +240,7 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
   std::vector<std::string> names = a.assigned;
   for (const std::string& n : b.assigned)
     if (!a.assigned_set.count(n)) names.push_back(n);
+  if (strict_) std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     auto look = [&](Frame& f) -> Val* {
       if (auto it = f.values.find(name); it != f.values.end()) return &it->second;
@@ -361,6 +375,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   }
   // The variable of a `for` is carried too when it was defined before: it keeps its last value.
   if (s.kind == StmtKind::for_) target_names(*s.targets[0], names);
+  if (strict_) std::sort(names.order.begin(), names.order.end());
   struct Carried {
     std::string name;
     const Type* type;

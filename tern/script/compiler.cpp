@@ -348,8 +348,8 @@ void Compiler::run(const Type* returns) {
     if (function_.args()[i].inferred) exits_.inferred.insert(graph_->inputs()[i]);
   list(pointers(def_.body));
   if (!top.diverged) {
-    bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) ||
-                        returns->is(TypeKind::any);
+    bool none_is_fine = !returns || returns->is(TypeKind::none) ||
+                        (!strict_ && (returns->is(TypeKind::optional) || returns->is(TypeKind::any)));
     if (!none_is_fine)
       error(def_.at, "Function was not annotated as having type None, but does not return along all paths");
     Stmt last;

@@ -168,6 +168,7 @@ class Compiler {
   void assign_sugar(const Expr& target, Sugar s);
   void assign_subscript(const Expr& target, Val v);
   void augmented(const Stmt& s);
+  void mark_constant(const Expr& e);
   void keep_long_string(const std::string& name, Val& v);
   void check_reassigned(const Expr& target, const Val& v, const Type* declared);
   const Type* target_hint(const Expr& target);
@@ -256,6 +257,7 @@ class Compiler {
   Val fork_closure(const Stmt& closure);
   Val unknown_operator(const std::string& name, Args args, uint32_t at);
   Val length(const Sugar& iterable, uint32_t at);
+  void add_lengths(const Sugar& iterable, std::vector<In>& lengths, uint32_t at);
   Sugar element(const Sugar& iterable, const Val& index, uint32_t at);
   std::optional<std::vector<Sugar>> static_items(const Sugar& iterable, uint32_t at);
   Sugar iterable(Sugar s, uint32_t at);

@@ -239,6 +239,8 @@ class Lowering {
         const ir::Operand& o = n->blocks()[k]->returns()[v.index()];
         if (!same && plain(o.type()) == type) same = &o;
       }
+    } else if (n && n->is("prim::Uninitialized")) {
+      same = other_side(v);
     } else if (n && n->is("prim::Loop")) {
       same = carried(*n, v.index());
     } else if (!n && v.param_of()->parent() && v.param_of()->parent()->is("prim::Loop") && v.index() > 0) {
@@ -249,6 +251,17 @@ class Lowering {
     if (type->is_tensor() || type->elements().size() == 0) return type;
     if (n && n->op()) return &n->op()->schema().returns[v.index()];
     return &v;
+  }
+  // What a branch that leaves gives has the type of what the other one gives.
+  static const ir::Operand* other_side(const ir::Value& v) {
+    for (const ir::Use& u : v.uses()) {
+      const ir::Node* choice = u.user->is_return() ? u.user->block().parent() : nullptr;
+      if (!choice || !choice->is("prim::If")) continue;
+      const ir::Block& other = *choice->blocks()[&u.user->block() == choice->blocks()[0] ? 1 : 0];
+      for (size_t i = 0; i < u.user->inputs().size(); ++i)
+        if (u.user->input(i).is_value() && &u.user->input(i).value() == &v) return &other.returns()[i];
+    }
+    return nullptr;
   }
   // What a round gives on; of a value that it leaves alone, what the loop was given.
   static const ir::Operand* carried(const ir::Node& loop, size_t i) {

@@ -18,6 +18,10 @@ struct ExitFacts {
   std::unordered_set<const ir::Value*> inferred;
 };
 
+// Stands where a flag, a string or None is assigned: PyTorch has a node there, and what follows a path that
+// may have left is more than nothing then.
+constexpr const char* said_constant = "prim::said";
+
 // Takes the values and the order that PyTorch's compiler has. Throws for paths that nest too deeply.
 void lower_exits(ir::Graph& graph, const ExitFacts& facts);
 

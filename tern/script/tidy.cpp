@@ -92,73 +92,6 @@ void count_by_itself(ir::Graph& graph, ir::Node& loop) {
 
 // ---- what nobody needs ----
 
-// From what has an effect and what the graph gives, backwards; what a round only carries on to itself is not
-// needed.
-class Needs {
- public:
-  explicit Needs(const ir::Graph& graph) {
-    roots(graph.top());
-    for (const ir::Operand& o : graph.outputs()) need(o);
-    while (!waiting_.empty()) {
-      const ir::Value* v = waiting_.back();
-      waiting_.pop_back();
-      visit(*v);
-    }
-  }
-  bool has(const ir::Value& v) const { return values_.count(&v); }
-  bool has(const ir::Node& n) const { return nodes_.count(&n); }
-
- private:
-  void roots(const ir::Block& block) {
-    for (const ir::Node& n : block) {
-      if (n.blocks().empty() && ir::has_effect(n) && !draws(n)) need(n);
-      for (const ir::Block* b : n.blocks()) roots(*b);
-    }
-  }
-  // PyTorch leaves out numbers that were drawn for nobody.
-  static bool draws(const ir::Node& n) {
-    return n.op() && n.op()->is(op_random) && !n.op()->schema().mutates();
-  }
-
-  void need(const ir::Operand& o) {
-    if (o.is_list())
-      for (const ir::Operand& item : o.list()) need(item);
-    if (o.is_value() && values_.insert(&o.value()).second) waiting_.push_back(&o.value());
-  }
-  void need(const ir::Node& n) {
-    if (!nodes_.insert(&n).second) return;
-    if (n.is("prim::Loop")) {
-      need(n.input(0));
-      need(n.input(1));
-      need(n.blocks()[0]->returns()[0]);
-    } else {
-      for (const ir::Operand& o : n.inputs()) need(o);
-      if (!n.is("prim::If"))
-        for (const ir::Block* b : n.blocks())
-          for (const ir::Operand& o : b->returns()) need(o);
-    }
-    if (const ir::Node* parent = n.parent()) need(*parent);
-  }
-  void visit(const ir::Value& v) {
-    const ir::Node* n = v.node();
-    if (n) need(*n);
-    if (n && n->is("prim::If"))
-      for (const ir::Block* b : n->blocks()) need(b->returns()[v.index()]);
-    if (n && n->is("prim::Loop")) carried(*n, v.index());
-    const ir::Node* around = n ? nullptr : v.param_of()->parent();
-    if (around) need(*around);
-    if (around && around->is("prim::Loop") && v.index() > 0) carried(*around, v.index() - 1);
-  }
-  void carried(const ir::Node& loop, size_t i) {
-    need(loop.input(i + 2));
-    need(loop.blocks()[0]->returns()[i + 1]);
-  }
-
-  std::unordered_set<const ir::Node*> nodes_;
-  std::unordered_set<const ir::Value*> values_;
-  std::vector<const ir::Value*> waiting_;
-};
-
 void remove_carried(ir::Node& loop, size_t i) {
   ir::Block& body = *loop.blocks()[0];
   loop.remove_output(i);
@@ -167,36 +100,27 @@ void remove_carried(ir::Node& loop, size_t i) {
   loop.remove_input(i + 2);
 }
 
-void sweep(ir::Graph& graph, ir::Block& block, const Needs& needs) {
-  for (ir::Node* n = block.last(); n != &block.return_node();) {
-    ir::Node& node = *n;
-    n = node.prev();
-    if (node.is("prim::If"))
-      for (size_t i = node.num_outputs(); i-- > 0;) {
-        if (needs.has(node.output(i))) continue;
-        node.remove_output(i);
-        for (ir::Block* b : node.blocks()) b->return_node().remove_input(i);
+// Carried values that no round and nobody after the loop looks at.
+void drop_carried(ir::Block& block) {
+  for (ir::Node* n = block.last(); n != &block.return_node(); n = n->prev()) {
+    if (n->is("prim::If"))
+      for (size_t i = n->num_outputs(); i-- > 0;) {
+        if (n->output(i).has_uses()) continue;
+        n->remove_output(i);
+        for (ir::Block* b : n->blocks()) b->return_node().remove_input(i);
       }
-    // Carried values nobody needs: first the round's, which frees what it computes them from.
-    std::vector<size_t> idle;
-    if (node.is("prim::Loop"))
-      for (size_t i = node.num_outputs(); i-- > 0;)
-        if (!needs.has(node.output(i)) && !needs.has(node.blocks()[0]->param(i + 1))) {
-          node.blocks()[0]->return_node().set_input(i + 1, ir::In());
-          idle.push_back(i);
-        }
-    if (!needs.has(node)) {
-      graph.erase(node);
-      continue;
-    }
-    for (ir::Block* b : node.blocks()) sweep(graph, *b, needs);
-    for (size_t i : idle) remove_carried(node, i);
+    if (n->is("prim::Loop"))
+      for (size_t i = n->num_outputs(); i-- > 0;)
+        if (!n->output(i).has_uses() && !n->blocks()[0]->param(i + 1).has_uses()) remove_carried(*n, i);
+    for (ir::Block* b : n->blocks()) drop_carried(*b);
   }
 }
 
 void remove_dead(ir::Graph& graph) {
-  sweep(graph, graph.top(), Needs(graph));
-  ir::dce(graph);
+  ir::PassOptions options;
+  options.keep_rounds = true;
+  drop_carried(graph.top());
+  ir::dce(graph, options);
 }
 
 // ---- constants ----
@@ -336,7 +260,10 @@ void sort_results(ir::Graph& graph, ir::Block& block, const Places& places) {
 void tidy(ir::Graph& graph) {
   each_block(graph.top(), [&](ir::Block& block) {
     for (ir::Node& n : block)
-      if (n.is("prim::Loop") && form_of(n) == LoopForm::both) count_by_itself(graph, n);
+      if (n.is(said_constant))
+        graph.erase(n);
+      else if (n.is("prim::Loop") && form_of(n) == LoopForm::both)
+        count_by_itself(graph, n);
   });
   remove_dead(graph);
   ir::PassOptions immutable;
