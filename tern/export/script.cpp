@@ -104,7 +104,7 @@ void fold_number(ir::Graph& graph, ir::Node& read, const Tensor& t) {
 }  // namespace
 
 ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method) {
-  std::unique_ptr<ir::Graph> graph = module.inlined_graph(method);
+  std::unique_ptr<ir::Graph> graph = module.whole_graph(method);
   auto data = std::make_shared<ExportedProgram::Data>();
   std::unordered_map<std::string, bool> is_parameter;
   for (const auto& [name, t] : module.named_parameters()) is_parameter[name] = true;

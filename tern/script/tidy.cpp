@@ -7,6 +7,8 @@
 #include "tern/ir/pass.h"
 #include "tern/script/exits.h"
 #include "tern/script/inlining.h"
+#include "tern/script/preoptimise.h"
+#include "tern/script/signature.h"
 
 namespace tern::script {
 
@@ -118,7 +120,7 @@ void drop_carried(ir::Block& block) {
 
 void remove_dead(ir::Graph& graph) {
   ir::PassOptions options;
-  options.keep_rounds = true;
+  options.as_torch = true;
   drop_carried(graph.top());
   ir::dce(graph, options);
 }
@@ -174,6 +176,98 @@ bool simplify(ir::Graph& graph, ir::Block& block) {
         remove_carried(node, i);
         changed = true;
       }
+  }
+  return changed;
+}
+
+bool fold(ir::Graph& graph) {
+  ir::PassOptions immutable;
+  immutable.fold_memory = false;
+  immutable.as_torch = true;
+  bool changed = false;
+  while (simplify(graph, graph.top()) | ir::fold_constants(graph, immutable)) changed = true;
+  return changed;
+}
+
+// ---- what types tell ----
+
+bool may_be_none(const ir::Type* t) {
+  if (t->is(ir::TypeKind::union_))
+    for (const ir::Type* u : t->elements())
+      if (u->is(ir::TypeKind::none)) return true;
+  return t->is(ir::TypeKind::optional) || t->is(ir::TypeKind::any) || t->is(ir::TypeKind::none);
+}
+
+// The number in integer arithmetic, which is put on the right of a sum or product.
+const ir::Operand* number_in(ir::Node& n) {
+  auto integer = [](const ir::Operand& o) { return o.type()->is(ir::TypeKind::int_); };
+  auto known = [&](const ir::Operand& o) {
+    return o.is_constant() && o.constant().is_int() && !o.constant().sym().is_symbolic();
+  };
+  if (n.inputs().size() != 2 || !integer(n.input(0)) || !integer(n.input(1))) return nullptr;
+  if ((n.is("aten::add") || n.is("aten::mul")) && known(n.input(0))) {
+    ir::In number(n.input(0)), other(n.input(1));
+    n.set_input(0, other);
+    n.set_input(1, number);
+  }
+  return known(n.input(1)) ? &n.input(1) : nullptr;
+}
+
+// Whether the node's result is something simpler now.
+bool simplify_arithmetic(ir::Graph& graph, ir::Node& n) {
+  bool sum = n.is("aten::add") || n.is("aten::sub"), product = n.is("aten::mul") || n.is("aten::floordiv");
+  const ir::Operand* number = sum || product ? number_in(n) : nullptr;
+  if (!number) return false;
+  if (number->constant().to_int() == (product ? 1 : 0)) {
+    graph.replace_all_uses(n.output(), ir::In(n.input(0)));
+    return true;
+  }
+  ir::Node* before = n.input(0).is_value() ? n.input(0).value().node() : nullptr;
+  if (!sum || !before || !(before->is("aten::add") || before->is("aten::sub"))) return false;
+  const ir::Operand* first = number_in(*before);
+  if (!first) return false;
+  int64_t a = number->constant().to_int(), b = first->constant().to_int(), both = 0;
+  bool same = before->kind() == n.kind();
+  if (same ? __builtin_add_overflow(a, b, &both) : __builtin_sub_overflow(a, b, &both)) return false;
+  ir::In start(before->input(0));
+  if (both == 0) {
+    graph.replace_all_uses(n.output(), start);
+  } else {
+    n.set_input(0, start);
+    n.set_input(1, ir::In(both));
+  }
+  return true;
+}
+
+bool use_types(ir::Graph& graph, ir::Block& block) {
+  bool changed = false;
+  auto becomes = [&](ir::Value& v, const ir::In& in) {
+    changed = true;
+    graph.replace_all_uses(v, in);
+  };
+  for (ir::Node& n : block) {
+    for (ir::Block* b : n.blocks()) changed |= use_types(graph, *b);
+    bool is = n.is("aten::__is__"), is_not = n.is("aten::__isnot__");
+    if (is || is_not) {
+      const ir::Type *a = n.input(0).type(), *b = n.input(1).type();
+      bool none_a = a->is(ir::TypeKind::none), none_b = b->is(ir::TypeKind::none);
+      if (none_a && none_b)
+        becomes(n.output(), ir::In(is));
+      else if ((none_a && !may_be_none(b)) || (none_b && !may_be_none(a)))
+        becomes(n.output(), ir::In(is_not));
+    } else if (n.is("prim::unchecked_cast") && plain(n.input(0).type()) == plain(n.output().type())) {
+      becomes(n.output(), ir::In(n.input(0)));
+    } else if (n.is("prim::If")) {
+      // Yes if the condition holds and no if it does not is the condition.
+      for (ir::Value* v : n.outputs())
+        if (is_bool(n.blocks()[0]->returns()[v->index()], true) &&
+            is_bool(n.blocks()[1]->returns()[v->index()], false))
+          becomes(*v, ir::In(n.input(0)));
+    } else if (simplify_arithmetic(graph, n)) {
+      changed = true;
+    }
+    if (n.num_outputs() == 1 && n.output().type()->is(ir::TypeKind::none) && n.output().has_uses())
+      becomes(n.output(), ir::In());
   }
   return changed;
 }
@@ -266,14 +360,15 @@ void tidy(ir::Graph& graph) {
         count_by_itself(graph, n);
   });
   remove_dead(graph);
-  ir::PassOptions immutable;
-  immutable.fold_memory = false;
-  bool changed = false;
-  while (simplify(graph, graph.top()) | ir::fold_constants(graph, immutable)) changed = true;
-  if (changed) remove_dead(graph);
+  if (fold(graph)) remove_dead(graph);
   Places places;
   number(graph.top(), places);
   sort_results(graph, graph.top(), places);
+}
+
+void preoptimise(ir::Graph& graph) {
+  if (use_types(graph, graph.top())) remove_dead(graph);
+  if (fold(graph)) remove_dead(graph);
 }
 
 }  // namespace tern::script

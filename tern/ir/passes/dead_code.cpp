@@ -11,8 +11,8 @@ namespace {
 // that is needed needs its operands, and every write to the memory they stand for.
 class Marker {
  public:
-  Marker(const Graph& graph, bool keep_rounds)
-      : aliases_(graph), reached_(aliases_.num_locations()), keep_rounds_(keep_rounds) {
+  Marker(const Graph& graph, bool as_torch)
+      : aliases_(graph), reached_(aliases_.num_locations()), as_torch_(as_torch) {
     for (const Operand& o : graph.outputs()) need(o);
     roots(graph.top());
     for (; !nodes_.empty() || !values_.empty();) {
@@ -37,12 +37,12 @@ class Marker {
       if (!root)
         for (uint32_t l : aliases_.written(n)) root = root || aliases_.outlives(l);
       if (root) need(n);
-      if (keep_rounds_ && n.is("prim::Loop")) rounds(n);
+      if (as_torch_ && n.is("prim::Loop")) rounds(n);
       for (const Block* inner : n.blocks()) roots(*inner);
     }
   }
   bool own_side_effect(const Node& n) const {
-    if (keep_rounds_ && n.op() && n.op()->is(op_random) && !n.op()->schema().mutates()) return false;
+    if (as_torch_ && n.op() && n.op()->is(op_random) && !n.op()->schema().mutates()) return false;
     return n.blocks().empty() && has_side_effect(n);
   }
   // What a round gives to the next one that looks at it, and whether there is one.
@@ -71,7 +71,7 @@ class Marker {
     }
   }
   void visit(const Node& n) {
-    bool branch = n.is("prim::If") || n.is("higher_order::cond") || (keep_rounds_ && n.is("prim::Loop"));
+    bool branch = n.is("prim::If") || n.is("higher_order::cond") || (as_torch_ && n.is("prim::Loop"));
     for (const Operand& o : n.inputs()) need(o);
     if (Node* parent = n.parent()) need(*parent);
     // What a branch returns is needed only where its result is.
@@ -85,12 +85,12 @@ class Marker {
     need(*n);
     if (n->is("prim::If") || n->is("higher_order::cond"))
       for (const Block* b : n->blocks()) need(b->returns()[v.index()]);
-    if (keep_rounds_ && n->is("prim::Loop")) need(n->blocks()[0]->returns()[v.index() + 1]);
+    if (as_torch_ && n->is("prim::Loop")) need(n->blocks()[0]->returns()[v.index() + 1]);
   }
 
   AliasAnalysis aliases_;
   std::vector<bool> reached_;  // locations whose writers are needed
-  bool keep_rounds_;
+  bool as_torch_;
   bool everything_ = false;  // all of them
   FlatSet<const Node*> needed_;
   FlatSet<const Value*> used_;
@@ -142,9 +142,9 @@ bool has_idle_writes(const Block& b) {
 }  // namespace
 
 bool dce(Graph& graph, const PassOptions& options) {
-  bool changed = !options.keep_rounds && sweep(graph, graph.top(), nullptr);
-  if (!options.keep_rounds && !has_idle_writes(graph.top())) return changed;
-  Marker marker(graph, options.keep_rounds);
+  bool changed = !options.as_torch && sweep(graph, graph.top(), nullptr);
+  if (!options.as_torch && !has_idle_writes(graph.top())) return changed;
+  Marker marker(graph, options.as_torch);
   return sweep(graph, graph.top(), &marker) || changed;
 }
 
