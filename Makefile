@@ -86,7 +86,7 @@ docs: build  ## write docs/operators.md from the registry
 bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime, header prices; CLEAN_BUILD=1: also a clean build's time
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py $(BUILD)
-	@echo; echo "What each public header costs to compile alone:"; python3 tools/prices --build $(BUILD)
+	@echo; echo "What tern.h and each header it includes cost to compile alone:"; python3 tools/prices --build $(BUILD)
 	@if [ "$(CLEAN_BUILD)" = 1 ]; then \
 	  rm -rf build/clean; cmake --preset release -B build/clean --log-level=WARNING; start=$$(date +%s); \
 	  CCACHE_DISABLE=1 cmake --build build/clean -j $(JOBS) > /dev/null; \
@@ -119,7 +119,7 @@ format-check: packages  ## say which C++ files clang-format would change
 	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format --dry-run -Werror \
 	  && echo "format: clean" || { echo "format: run \`make format\`" >&2; exit 1; }
 
-prices: build  ## seconds each public header costs to compile alone
+prices: build  ## seconds tern.h and each header it includes cost to compile alone
 	@python3 tools/prices --build $(BUILD)
 
 PREFIX ?= /usr/local

@@ -186,6 +186,9 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::unordered_map<Symbol, ClassType*> class_by_name_;
   std::unordered_map<Symbol, Function*> function_by_name_;
   std::unordered_map<Symbol, bool> loaded_;  // qualifiers
+  // Classes by the text of their attributes: an archive names the layers of a model apart, and most are
+  // alike.
+  std::unordered_map<std::string_view, const ClassType*> by_attributes_;
   std::recursive_mutex growing_;  // whoever calls a function first compiles it, whichever thread that is
 };
 
