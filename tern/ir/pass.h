@@ -13,6 +13,8 @@ struct PassOptions {
   Function<void(std::string_view what)> report = {};  // called with "rule mul_one: %mul" and the like
   size_t max_folded = 1 << 16;                        // elements of a tensor that constant folding may make
   bool fold_memory = true;                            // fold_constants: tensors and containers, too
+  bool keep_rounds =
+      false;  // dce: a loop stays while its rounds compute something for each other; draws do not
   bool is_off(std::string_view name) const;
 };
 

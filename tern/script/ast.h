@@ -75,11 +75,10 @@ enum class StmtKind : uint8_t {
   pass,
   del_,
   global,
-  assert_,   // value, message
-  raise,     // value
-  with,      // targets: context, name or null, context, ...
-  with_end,  // made by the compiler
-  def_,      // op: the name; body. Of archives only: what fork() runs
+  assert_,  // value, message
+  raise,    // value
+  with,     // targets: context, name or null, context, ...
+  def_,     // op: the name; body. Of archives only: what fork() runs
 };
 
 struct Stmt;

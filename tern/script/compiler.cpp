@@ -9,6 +9,7 @@
 
 #include "tern/base/format.h"
 #include "tern/ir/verify.h"
+#include "tern/script/exits.h"
 #include "tern/script/functional.h"
 
 namespace tern::script {
@@ -129,46 +130,6 @@ tern::Value fit_literal(tern::Value v, const Type* type) {
     v.set_element_type(type->element());
   }
   return v;
-}
-
-// Unused results of prim::If and unused carried values of prim::Loop, and what only they needed.
-void prune(ir::Block& block) {
-  for (ir::Node* n = block.last(); n != &block.return_node();) {
-    ir::Node& node = *n;
-    n = node.prev();
-    if (node.is("prim::If")) {
-      for (size_t i = node.num_outputs(); i-- > 0;) {
-        if (node.output(i).has_uses()) continue;
-        node.remove_output(i);
-        for (ir::Block* b : node.blocks()) b->return_node().remove_input(i);
-      }
-    } else if (node.is("prim::Loop")) {
-      ir::Block& body = *node.blocks()[0];
-      for (size_t i = node.num_outputs(); i-- > 0;) {
-        if (node.output(i).has_uses()) continue;
-        ir::Value& p = body.param(i + 1);
-        const ir::Operand& back = body.returns()[i + 1];
-        bool only_itself = !p.has_uses() || (p.num_uses() == 1 && back.is_value() && &back.value() == &p);
-        if (!only_itself) continue;
-        node.remove_output(i);
-        body.return_node().remove_input(i + 1);
-        body.remove_param(i + 1);
-        node.remove_input(i + 2);
-      }
-    }
-    for (ir::Block* b : node.blocks()) prune(*b);
-    bool used = false;
-    for (ir::Value* v : node.outputs()) used = used || v->has_uses();
-    if (used) continue;
-    bool removable = node.is("prim::Uninitialized") || node.is("prim::unchecked_cast") ||
-                     node.is("prim::GetAttr") || node.is("prim::TupleUnpack") ||
-                     node.is("prim::TupleIndex") || node.is("aten::__is__") || node.is("aten::__isnot__") ||
-                     node.is("aten::__not__") || node.is("aten::IntImplicit") ||
-                     node.is("aten::FloatImplicit") || node.is("aten::ScalarImplicit") ||
-                     node.is("prim::ListConstruct") || node.is("prim::TupleConstruct");
-    if (node.is("prim::If")) removable = node.blocks()[0]->empty() && node.blocks()[1]->empty();
-    if (removable) node.graph().erase(node);
-  }
 }
 
 }  // namespace
@@ -352,24 +313,15 @@ void Compiler::compile(Unit& unit, Function& f) {
   f.state_ = Function::State::compiling;
   try {
     read_def(f.file_->source, *f.def_);
-    const Type* returns = f.returns_;
-    std::unique_ptr<ir::Graph> graph;
-    for (int round = 0;; ++round) {
-      Compiler c(unit, f);
-      try {
-        c.run(returns);
-        returns = returns ? returns : c.found_returns_ ? c.found_returns_ : Type::none();
-        graph = std::move(c.graph_);
-        break;
-      } catch (const ReturnTypeNeeded&) {
-        // Once more only to learn what the function returns.
-        Compiler probe(unit, f);
-        probe.provisional_ = true;
-        probe.run(nullptr);
-        returns = probe.found_returns_ ? probe.found_returns_ : Type::none();
-      }
-    }
-    prune(graph->top());
+    Compiler c(unit, f);
+    c.run(f.returns_);
+    const Type* returns = f.returns_ ? f.returns_ : c.found_returns_ ? c.found_returns_ : Type::none();
+    std::unique_ptr<ir::Graph> graph = std::move(c.graph_);
+    if (c.leaves_) lower_exits(*graph, c.exits_);
+    if (c.strict_)
+      tidy(*graph);
+    else
+      prune(graph->top());
     if (unit.after_compile) unit.after_compile(*graph);
     ir::verify(*graph);
     f.returns_ = returns;
@@ -393,28 +345,23 @@ void Compiler::run(const Type* returns) {
     top.values[a.name.str()] = typed(v, a.type);
     top.declared[a.name.str()] = a.type;
   }
-  List body = pointers(def_.body);
-  Stmt last;
-  last.kind = StmtKind::return_;
-  last.at = def_.at;
-  if (exits_of(def_.body).falls_through) {
-    bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) ||
-                        returns->is(TypeKind::any);
+  for (size_t i = 0; i < function_.args().size(); ++i)
+    if (function_.args()[i].inferred) exits_.inferred.insert(graph_->inputs()[i]);
+  list(pointers(def_.body));
+  if (!top.diverged) {
+    bool none_is_fine = !returns || returns->is(TypeKind::none) ||
+                        (!strict_ && (returns->is(TypeKind::optional) || returns->is(TypeKind::any)));
     if (!none_is_fine)
       error(def_.at, "Function was not annotated as having type None, but does not return along all paths");
-    body.push_back(&last);
+    Stmt last;
+    last.kind = StmtKind::return_;
+    last.at = def_.at;
+    return_statement(last);
   }
-  list(body);
-  Val* v = find("$ret");
-  if (!v) {
-    auto it = top.undefined.find("$ret");
-    if (it != top.undefined.end() || !top.diverged) {
-      if (it != top.undefined.end())
-        error(def_.at, fmt::format("the return values do not fit together: {}", it->second.why));
-    }
-    graph_->add_output(returns && !returns->is(TypeKind::none) ? uninitialized(returns).in : In());
-  } else {
-    graph_->add_output(v->in);
+  // A function that only raises gives what it said, or nothing.
+  if (graph_->outputs().empty()) {
+    const Type* type = returns ? returns : found_returns_ ? found_returns_ : Type::none();
+    graph_->add_output(strict_ || !type->is(TypeKind::none) ? uninitialized(type).in : In());
   }
   frame_ = nullptr;
 }
