@@ -385,6 +385,66 @@ void run_direct(kernels::Loop loop, const Plain& p, char* out, DType out_type,
   }
 }
 
+// The elements in the order of `sizes`, one after the other. Precondition: there are some.
+template <class T>
+void lay_out(const T* from, const int64_t* sizes, const int64_t* strides, int ndim, T* to) {
+  if (ndim == 0) {
+    *to = *from;
+    return;
+  }
+  const int last = ndim - 1;
+  int64_t index[plain_dims] = {};
+  while (true) {
+    for (int64_t i = 0; i < sizes[last]; ++i) *to++ = from[i * strides[last]];
+    int d = last - 1;
+    for (; d >= 0; --d) {
+      from += strides[d];
+      if (++index[d] < sizes[d]) break;
+      from -= strides[d] * sizes[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// A handful of elements: operands that are repeated or lie otherwise are laid out as the result lies, without
+// a plan. False where one would be of use, or a cast.
+constexpr int64_t handful = 64;
+bool run_handful(kernels::Loop loop, const Plain& p, const int64_t (*strides)[plain_dims], char* out,
+                 const kernels::Params& params) {
+  alignas(64) char room[max_inputs][handful * sizeof(std::complex<double>)];
+  const void* in[max_inputs];
+  for (int k = 0; k < p.n; ++k) {
+    const TensorBody& b = *p.tensors[k]->body();
+    if (b.dtype != p.types[k]) return false;
+    in[k] = p.tensors[k]->data();
+    if (b.contiguous && b.numel.as_int() == p.count) continue;
+    auto bring = [&]<class T>(T) {
+      lay_out(static_cast<const T*>(in[k]), p.sizes, strides[k], p.ndim, reinterpret_cast<T*>(room[k]));
+    };
+    switch (element_size(b.dtype)) {
+      case 1:
+        bring(uint8_t{});
+        break;
+      case 2:
+        bring(uint16_t{});
+        break;
+      case 4:
+        bring(uint32_t{});
+        break;
+      case 8:
+        bring(uint64_t{});
+        break;
+      default:
+        bring(std::complex<double>{});
+    }
+    in[k] = room[k];
+  }
+  void* to = out;
+  loop(in, &to, p.count, &params);
+  return true;
+}
+
 }  // namespace
 
 bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* results) {
@@ -432,7 +492,9 @@ bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* re
         inputs[k] = {p.tensors[k]->data(), b.dtype, strides[k]};
       }
       kernels::Operand output{out.data(), out_type, out.int_strides()};
-      kernels::run_pointwise(loop, p.types, out_type, p.ndim, p.sizes, &output, 1, inputs, p.n, &params);
+      if (!(p.count <= handful && out->contiguous &&
+            run_handful(loop, p, strides, static_cast<char*>(out.data()), params)))
+        kernels::run_pointwise(loop, p.types, out_type, p.ndim, p.sizes, &output, 1, inputs, p.n, &params);
     }
   }
   results[0] = into ? Value(*into) : Value(std::move(made));
