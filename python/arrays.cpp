@@ -151,6 +151,53 @@ Tensor from_array(nb::handle array, bool copied) {
   return t;
 }
 
+// ---- buffers ----
+
+// A tensor over any object's buffer, which the tensor keeps; second: whether it may be written to.
+std::pair<Tensor, bool> from_buffer(PyObject* object, DType dtype, int64_t count, int64_t offset) {
+  if (!PyObject_CheckBuffer(object))
+    fail(ErrorKind::value, "object does not implement Python buffer protocol.");
+  std::shared_ptr<Py_buffer> buffer(new Py_buffer{}, [](Py_buffer* b) {
+    if (Py_IsInitialized()) {
+      PyGILState_STATE state = PyGILState_Ensure();
+      PyBuffer_Release(b);
+      PyGILState_Release(state);
+    }
+    delete b;
+  });
+  bool writable = true;
+  if (PyObject_GetBuffer(object, buffer.get(), PyBUF_WRITABLE) != 0) {
+    PyErr_Clear();
+    writable = false;
+    if (PyObject_GetBuffer(object, buffer.get(), PyBUF_SIMPLE) != 0) {
+      PyErr_Clear();
+      fail("could not retrieve buffer from object");
+    }
+  }
+  const int64_t length = buffer->len, item = element_size(dtype);
+  if (item == 0 || is_quantized(dtype))
+    failf(ErrorKind::type, "frombuffer: bytes cannot be taken for elements of {}", name(dtype));
+  if (length == 0 || count == 0)
+    failf(ErrorKind::value, "both buffer length ({}) and count ({}) must not be 0", length, count);
+  if (offset < 0 || offset >= length)
+    failf(ErrorKind::value,
+          "offset ({} bytes) must be non-negative and no greater than buffer length ({} bytes) minus 1",
+          offset, length);
+  if (count < 0) {
+    if ((length - offset) % item != 0)
+      failf(ErrorKind::value,
+            "buffer length ({} bytes) after offset ({} bytes) must be a multiple of element size ({})",
+            length - offset, offset, item);
+    count = (length - offset) / item;
+  } else if (count > (length - offset) / item) {
+    failf(ErrorKind::value,
+          "requested buffer length ({} * {} bytes) after offset ({} bytes) must not be greater than actual "
+          "buffer length ({} bytes)",
+          count, item, offset, length);
+  }
+  return {from_memory(static_cast<char*>(buffer->buf) + offset, dtype, {SymInt(count)}, buffer), writable};
+}
+
 // ---- DLPack ----
 
 struct DLDevice {
@@ -527,6 +574,10 @@ nb::object to_dlpack(const Tensor& t, bool versioned, bool copied) {
 
 void bind_arrays(nb::module_& m) {
   nb::class_<Memory>(m, "_Memory").def_prop_ro("__array_interface__", &array_interface);
+  m.def("_from_buffer", [](nb::handle buffer, nb::handle dtype, int64_t count, int64_t offset) {
+    auto [tensor, writable] = from_buffer(buffer.ptr(), dtype_of_object(dtype.ptr()), count, offset);
+    return nb::make_tuple(object_from(tensor), writable);
+  });
   m.def("from_numpy", [](nb::handle array) {
     if (!is_array(array))
       failf(ErrorKind::type, "from_numpy: expected np.ndarray (got {})", type_name(array.ptr()));

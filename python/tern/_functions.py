@@ -8,7 +8,8 @@ from ._tern import Tensor
 
 __all__ = (
     "tensor as_tensor asarray from_dlpack is_tensor is_floating_point is_complex numel result_type einsum norm unique meshgrid "
-    "broadcast_tensors broadcast_shapes atleast_1d atleast_2d atleast_3d split tensordot nonzero normal finfo iinfo Parameter"
+    "broadcast_tensors broadcast_shapes atleast_1d atleast_2d atleast_3d split tensordot nonzero normal finfo iinfo Parameter "
+    "frombuffer unravel_index"
 ).split()
 
 
@@ -58,6 +59,24 @@ def from_dlpack(obj, *, device=None, copy=None):
     return _device(result, device)
 
 
+_warned_of_read_only = False
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor over the memory of an object that has the buffer protocol, which the tensor keeps alive and in its place."""
+    global _warned_of_read_only
+    result, writable = _tern._from_buffer(buffer, dtype, count, offset)
+    if not writable and not _warned_of_read_only:
+        _warned_of_read_only = True
+        _warnings.warn(
+            "The given buffer is not writable, and Tern does not support non-writable tensors. This means you can write to the underlying "
+            "(supposedly non-writable) buffer using the tensor. You may want to copy the buffer to protect its data or make it writable "
+            "before converting it to a tensor. This type of warning will be suppressed for the rest of this program.",
+            stacklevel=2,
+        )
+    return result.requires_grad_() if requires_grad else result
+
+
 def is_tensor(obj):
     return isinstance(obj, Tensor)
 
@@ -76,7 +95,7 @@ def numel(input):
 
 def result_type(a, b):
     """The dtype of an operation between the two."""
-    return _op("result_type")(a, b) if _tern._has_packet("aten::result_type") else (a + b).dtype
+    return (a + b).dtype
 
 
 def _tensors(args):
@@ -186,6 +205,28 @@ def tensordot(a, b, dims=2, out=None):
     second = b.permute(right + columns).reshape(inner, _math.prod(b.shape[d] for d in columns))
     result = first.mm(second).reshape(shape)
     return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def unravel_index(indices, shape):
+    """Positions in a flat tensor as one tensor of positions for each dimension of `shape`."""
+    if not isinstance(indices, Tensor):
+        raise TypeError(f"expected 'indices' to be a Tensor, but got {type(indices)}")
+    if indices.is_complex() or indices.is_floating_point() or indices.dtype is _tern.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if isinstance(shape, (int, _tern.SymInt)):
+        shape = (shape,)
+    elif not isinstance(shape, (list, tuple)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    for size in shape:
+        if not isinstance(size, (int, _tern.SymInt)):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+    if any(size < 0 for size in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+    indices, result, behind = indices.to(_tern.int64), [], 1
+    for size in reversed(shape):
+        result.append(indices.div(behind, rounding_mode="floor") % size)
+        behind = behind * size
+    return tuple(reversed(result))
 
 
 def nonzero(input, *, as_tuple=False, out=None):

@@ -286,6 +286,7 @@ _METHODS = {
     "norm": _norm,
     "unique": _unique,
     "unflatten": _unflatten,
+    "polygamma": lambda self, n: _tern._packet("aten::polygamma")(n, self),  # the order comes first in the schema
     "get_device": lambda self: -1,
     "is_shared": lambda self: False,
     "pin_memory": lambda self: self,

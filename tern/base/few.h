@@ -2,7 +2,6 @@
 // are made on every call.
 #pragma once
 #include <cstddef>
-#include <initializer_list>
 #include <new>
 #include <utility>
 
@@ -15,9 +14,14 @@ class Few {
 
   Few() = default;
   explicit Few(size_t n) { resize(n); }
-  Few(std::initializer_list<T> list) {
-    reserve(list.size());
-    for (const T& item : list) ::new (static_cast<void*>(data_ + size_++)) T(item);
+  // Not of an initializer_list, whose items can only be copied.
+  Few(T a) { emplace_back(std::move(a)); }
+  template <class... More>
+  Few(T a, T b, More&&... more) {
+    reserve(2 + sizeof...(more));
+    emplace_back(std::move(a));
+    emplace_back(std::move(b));
+    (emplace_back(std::forward<More>(more)), ...);
   }
   Few(const Few& o) {
     reserve(o.size_);

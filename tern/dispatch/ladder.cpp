@@ -159,19 +159,13 @@ void check_dtype(const Op& op, const Arg* args) {
   }
 }
 
-void rule(const Op& op, const Arg* args, Shapes& shapes) {
+Shapes rule(const Op& op, const Arg* args) {
   if (op.check) op.check(args);
-  if (op.is(op_pointwise)) {
-    shapes.push_back(pointwise_shape(op, args));
-  } else if (op.shape) {
-    op.shape(op, args, shapes);
-  } else if (op.is(op_same_shape)) {
-    const Tensor& self = args[0].tensor();
-    shapes.push_back(like(self));
-  } else {
-    failf(ErrorKind::not_supported, "{}: has no shape rule, so it cannot run on fake or meta tensors",
-          op.qualified());
-  }
+  if (op.is(op_pointwise)) return pointwise_shape(op, args);
+  if (op.shape) return op.shape(op, args);
+  if (op.is(op_same_shape)) return like(args[0].tensor());
+  failf(ErrorKind::not_supported, "{}: has no shape rule, so it cannot run on fake or meta tensors",
+        op.qualified());
 }
 
 // complex32 is storage: a kernel gets complex64, and what it gives is rounded.
@@ -236,8 +230,7 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
     }
   }
   check_writable(self);
-  Shapes shapes;
-  rule(base, args, shapes);
+  Shapes shapes = rule(base, args);
   if (!same_sizes(shapes[0].sizes, self.sizes()))
     failf("output with shape {} doesn't match the broadcast shape {}", str(self.sizes()),
           str(shapes[0].sizes));
@@ -311,8 +304,7 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
     return run_out(op, typed.data(), results, fake);
   }
   if (!base.kernel && !base.is(op_pointwise)) return run_into(op, args, results, fake);
-  Shapes shapes;
-  rule(base, args, shapes);
+  Shapes shapes = rule(base, args);
   std::vector<Tensor> fresh;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Tensor& out = args[base.arity + i].tensor();
@@ -370,8 +362,7 @@ void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
     if (op.body) return op.body(op, args, results);
     failf(ErrorKind::not_supported, "{}: Tern has no kernel for it", op.qualified());
   }
-  Shapes shapes;
-  rule(op, args, shapes);
+  Shapes shapes = rule(op, args);
   Device device = asked & (rung_fake | names_device) ? device_of(op, args) : kCPU;
   if (device.type == DeviceType::meta) fake = true;
   if (op.is(op_pointwise)) {
@@ -389,10 +380,6 @@ void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
 
 }  // namespace
 
-Shapes shapes_of(const Op& op, const Arg* args) {
-  Shapes shapes;
-  rule(op.functional ? *op.functional : op, args, shapes);
-  return shapes;
-}
+Shapes shapes_of(const Op& op, const Arg* args) { return rule(op.functional ? *op.functional : op, args); }
 
 }  // namespace tern

@@ -163,8 +163,7 @@ const Op& define(std::string_view schema, Definition definition) {
   op->arity = static_cast<uint8_t>(args);
   op->results = static_cast<uint8_t>(returns);
   op->definition = kept;
-  if (kept->shape)
-    op->shape = [](const Op& o, const Arg* args, Shapes& shapes) { shapes = o.definition->shape(args); };
+  if (kept->shape) op->shape = [](const Op& o, const Arg* args) { return o.definition->shape(args); };
   if (kept->kernel) {
     op->flags |= op_dynamic;
     op->call = [](const Op& o, const Arg* args, Value* results) { o.definition->kernel(args, results); };

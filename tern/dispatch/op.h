@@ -29,7 +29,7 @@ using Out = Span<const Tensor>;
 struct Op;
 struct GradContext;
 struct Definition;
-using ShapeFn = void (*)(const Op& op, const Arg* args, Shapes& shapes);
+using ShapeFn = Shapes (*)(const Op& op, const Arg* args);
 using KernelFn = void (*)(const Op& op, const Arg* args, Out out);
 using CallFn = void (*)(const Op& op, const Arg* args, Value* results);  // views, dynamic operators, bodies
 using GradFn = void (*)(GradContext& context);

@@ -243,6 +243,7 @@ struct Plain {
 
  private:
   bool choose_type(const Op& op, const Arg* args);
+  bool same_size();
   bool broadcast();
 };
 
@@ -255,7 +256,7 @@ bool Plain::gather(const Op& op, const Arg* args) {
     row_major &= b->contiguous;
     tensors[n++] = args[i].tensor_ptr;
   }
-  return n > 0 && choose_type(op, args) && broadcast();
+  return n > 0 && choose_type(op, args) && (same_size() || broadcast());
 }
 
 // Promotion where it is seen at a glance: tensors of one type, and numbers that do not change it.
@@ -286,6 +287,22 @@ bool Plain::choose_type(const Op& op, const Arg* args) {
   if (op.is(op_scalars))
     for (int i = 0; i < op.arity; ++i)
       if (args[i].is_number() && Promotion::category(args[i].scalar().dtype()) > category) return false;
+  return true;
+}
+
+bool Plain::same_size() {
+  const Dims& own = (*tensors[0])->sizes;
+  bool as_read = row_major;
+  for (int k = 0; k < n; ++k) {
+    const TensorBody& b = *tensors[k]->body();
+    if (b.sizes.size() != own.size()) return false;
+    for (size_t d = 0; d < own.size(); ++d)
+      if (b.sizes[d].bits() != own[d].bits()) return false;
+    as_read &= b.dtype == types[k];
+  }
+  for (size_t d = 0; d < own.size(); ++d) sizes[d] = own[d].bits();
+  count = (*tensors[0])->numel.as_int();
+  direct = as_read;
   return true;
 }
 
@@ -330,9 +347,8 @@ std::string_view number_type(DType d) {
 
 // The numbers beside the tensors are ones that the loop's type can hold.
 void check_numbers(const Op& op, const Arg* args, DType type) {
-  if (is_complex(type)) return;
   for (int i = 0; i < op.arity; ++i)
-    if (args[i].is_number() && args[i].scalar().is_complex())
+    if (args[i].kind == ArgKind::complex_ && !is_complex(type))
       failf("value cannot be converted to type {} without overflow", number_type(type));
 }
 
@@ -342,14 +358,21 @@ void run_direct(kernels::Loop loop, const Plain& p, char* out, DType out_type,
   alignas(64) char spread[max_inputs][4096];
   const void* in[max_inputs];
   int64_t step = p.count, widest = 1;
-  bool repeated[max_inputs];
+  bool repeated[max_inputs], any = false;
   for (int k = 0; k < p.n; ++k) {
+    in[k] = p.tensors[k]->data();
     repeated[k] = (*p.tensors[k])->numel.as_int() != p.count || (*p.tensors[k])->dtype != p.types[k];
+    any |= repeated[k];
+  }
+  if (!any) {
+    void* to = out;
+    return loop(in, &to, p.count, &params);
+  }
+  for (int k = 0; k < p.n; ++k) {
     widest = std::max(widest, element_size(p.types[k]));
     if (repeated[k]) step = std::min(step, static_cast<int64_t>(sizeof spread[k]) / widest);
   }
   for (int k = 0; k < p.n; ++k) {
-    in[k] = p.tensors[k]->data();
     if (!repeated[k]) continue;
     kernels::find_cast((*p.tensors[k])->dtype, p.types[k])(in[k], 0, spread[k], 1, step);
     in[k] = spread[k];
@@ -360,6 +383,66 @@ void run_direct(kernels::Loop loop, const Plain& p, char* out, DType out_type,
     for (int k = 0; k < p.n; ++k)
       if (!repeated[k]) in[k] = static_cast<const char*>(in[k]) + step * element_size(p.types[k]);
   }
+}
+
+// The elements in the order of `sizes`, one after the other. Precondition: there are some.
+template <class T>
+void lay_out(const T* from, const int64_t* sizes, const int64_t* strides, int ndim, T* to) {
+  if (ndim == 0) {
+    *to = *from;
+    return;
+  }
+  const int last = ndim - 1;
+  int64_t index[plain_dims] = {};
+  while (true) {
+    for (int64_t i = 0; i < sizes[last]; ++i) *to++ = from[i * strides[last]];
+    int d = last - 1;
+    for (; d >= 0; --d) {
+      from += strides[d];
+      if (++index[d] < sizes[d]) break;
+      from -= strides[d] * sizes[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// A handful of elements: operands that are repeated or lie otherwise are laid out as the result lies, without
+// a plan. False where one would be of use, or a cast.
+constexpr int64_t handful = 64;
+bool run_handful(kernels::Loop loop, const Plain& p, const int64_t (*strides)[plain_dims], char* out,
+                 const kernels::Params& params) {
+  alignas(64) char room[max_inputs][handful * sizeof(std::complex<double>)];
+  const void* in[max_inputs];
+  for (int k = 0; k < p.n; ++k) {
+    const TensorBody& b = *p.tensors[k]->body();
+    if (b.dtype != p.types[k]) return false;
+    in[k] = p.tensors[k]->data();
+    if (b.contiguous && b.numel.as_int() == p.count) continue;
+    auto bring = [&]<class T>(T) {
+      lay_out(static_cast<const T*>(in[k]), p.sizes, strides[k], p.ndim, reinterpret_cast<T*>(room[k]));
+    };
+    switch (element_size(b.dtype)) {
+      case 1:
+        bring(uint8_t{});
+        break;
+      case 2:
+        bring(uint16_t{});
+        break;
+      case 4:
+        bring(uint32_t{});
+        break;
+      case 8:
+        bring(uint64_t{});
+        break;
+      default:
+        bring(std::complex<double>{});
+    }
+    in[k] = room[k];
+  }
+  void* to = out;
+  loop(in, &to, p.count, &params);
+  return true;
 }
 
 }  // namespace
@@ -409,7 +492,9 @@ bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* re
         inputs[k] = {p.tensors[k]->data(), b.dtype, strides[k]};
       }
       kernels::Operand output{out.data(), out_type, out.int_strides()};
-      kernels::run_pointwise(loop, p.types, out_type, p.ndim, p.sizes, &output, 1, inputs, p.n, &params);
+      if (!(p.count <= handful && out->contiguous &&
+            run_handful(loop, p, strides, static_cast<char*>(out.data()), params)))
+        kernels::run_pointwise(loop, p.types, out_type, p.ndim, p.sizes, &output, 1, inputs, p.n, &params);
     }
   }
   results[0] = into ? Value(*into) : Value(std::move(made));

@@ -48,6 +48,7 @@ inline void give(Value* r, const std::vector<Tensor>& list) { r[0] = Value(list)
 inline void give(Value* r, SymInt v) { r[0] = Value(v); }
 inline void give(Value* r, int64_t v) { r[0] = Value(v); }
 inline void give(Value* r, bool v) { r[0] = Value(v); }
+inline void give(Value* r, DType v) { r[0] = Value(v); }
 inline void give(Value* r, double v) { r[0] = Value(v); }
 inline void give(Value* r, const Scalar& v) { r[0] = Value(v); }
 inline void give(Value* r, const Value& v) { r[0] = v; }

@@ -125,6 +125,27 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, MapM
   return map;
 }
 
+std::shared_ptr<const MappedFile> MappedFile::open_shared(const std::string& path, size_t size) {
+  Descriptor file{-1};
+  do file.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  while (file.fd < 0 && errno == EINTR);
+  if (file.fd < 0) cannot("open", path);
+  struct stat info;
+  if (::fstat(file.fd, &info) != 0) cannot("open", path);
+  if (!S_ISREG(info.st_mode)) failf(ErrorKind::file, "cannot map '{}': it is not a regular file", path);
+  if (size > static_cast<size_t>(info.st_size) && ::ftruncate(file.fd, static_cast<off_t>(size)) != 0)
+    cannot("make longer", path);
+  std::shared_ptr<MappedFile> map(new MappedFile);
+  map->path_ = path;
+  map->writable_ = true;
+  if (size == 0) return map;
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+  if (data == MAP_FAILED) cannot("map", path);
+  map->data_ = static_cast<const uint8_t*>(data);
+  map->size_ = map->mapped_ = size;
+  return map;
+}
+
 MappedFile::~MappedFile() {
   if (mapped_ != 0) ::munmap(const_cast<uint8_t*>(data_), mapped_);
 }

@@ -40,6 +40,9 @@ class MappedFile {
  public:
   // Throws ErrorKind::file with path and reason.
   static std::shared_ptr<const MappedFile> open(const std::string& path, MapMode mode = MapMode::read_only);
+  // The first `size` bytes, and what is written to them is written to the file, which is made or made longer
+  // as needed.
+  static std::shared_ptr<const MappedFile> open_shared(const std::string& path, size_t size);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();

@@ -185,28 +185,57 @@ double gamma_grad(double alpha, double x) {
 
 // ---- gradients of beta numbers ----
 
-// PyTorch rounds digamma to float for float tensors; where two of them are nearly equal its gradient is off
-// by up to a hundredth. Here all is double.
-double beta_grad_near_zero(double x, double alpha, double beta) {
-  const double factor = digamma(alpha) - digamma(alpha + beta) - std::log(x);
-  double term = 1, series = term / alpha * (factor + 1 / alpha);
-  for (int i = 1; i <= 10; ++i) {
-    term *= (i - beta) * x / i;
-    series += term / (alpha + i) * (factor + 1 / (alpha + i));
+// For float tensors PyTorch rounds to float on the way, which shows where two digammas are nearly equal: T is
+// what it rounds to.
+
+template <class T>
+T digamma_as(T x) {
+  static constexpr double series[] = {1.0 / 12,  -691.0 / 32760, 1.0 / 132, -1.0 / 240,
+                                      1.0 / 252, -1.0 / 120,     1.0 / 12};
+  constexpr double at_ten = 2.25175258906672110764;
+  if (x == 0 || (x < 0 && x == std::floor(x))) return std::numeric_limits<T>::infinity();
+  double sum = 0;
+  if (x < 0) {
+    sum = -M_PI / std::tan(M_PI * static_cast<double>(x));
+    x = 1 - x;
   }
-  return zero_if_nan(x * std::pow(1 - x, -beta) * series);
+  for (; x < 10; x += 1) sum -= 1 / x;
+  if (x == 10) return static_cast<T>(sum + at_ten);
+  double tail = 0;
+  if (x < T(1e17)) {
+    const double square = 1.0 / (x * x);
+    for (double c : series) tail = tail * square + c;
+    tail *= square;
+  }
+  return static_cast<T>(sum + std::log(x) - T(0.5) / x - tail);
+}
+
+template <class T>
+T beta_grad_near_zero(T x, T alpha, T beta) {
+  const T factor = digamma_as(alpha) - digamma_as(alpha + beta) - std::log(x);
+  T term = 1, series = term / alpha * (factor + 1 / alpha);
+  for (int i = 1; i <= 10; ++i) {
+    const T n = static_cast<T>(i), below = alpha + n;
+    term *= (n - beta) * x / n;
+    series += term / below * (factor + 1 / below);
+  }
+  const T result = x * std::pow(1 - x, -beta) * series;
+  return std::isnan(result) ? T(0) : result;
 }
 // By the second parameter, for x near zero.
-double beta_grad_other_near_zero(double x, double alpha, double beta) {
-  const double factor = digamma(alpha + beta) - digamma(beta);
-  double term = 1, product = 1, product_by_beta = 0, series = factor / alpha;
+template <class T>
+T beta_grad_other_near_zero(T x, T alpha, T beta) {
+  const T factor = digamma_as(alpha + beta) - digamma_as(beta);
+  T term = 1, product = 1, product_by_beta = 0, series = factor / alpha;
   for (int i = 1; i <= 8; ++i) {
-    term *= -x / i;
-    product_by_beta = product_by_beta * (beta - i) + product;
-    product *= beta - i;
-    series += term / (alpha + i) * (product_by_beta + factor * product);
+    const T n = static_cast<T>(i);
+    term *= -x / n;
+    product_by_beta = product_by_beta * (beta - n) + product;
+    product *= beta - n;
+    series += term / (alpha + n) * (product_by_beta + factor * product);
   }
-  return zero_if_nan(-std::pow(1 - x, 1 - beta) * series);
+  const T result = -std::pow(1 - x, 1 - beta) * series;
+  return std::isnan(result) ? T(0) : result;
 }
 // Rice's saddle point expansion for large parameters; near the mean its limit.
 double beta_grad_middle(double x, double alpha, double beta) {
@@ -234,6 +263,7 @@ double beta_grad_middle(double x, double alpha, double beta) {
   return -x / std::sqrt(2 * alpha * beta / total) * correction * sum;
 }
 // An analytic approximation times a rational function of logarithms, fitted to what it lacks.
+template <class T>
 double beta_grad_fitted(double x, double alpha, double total) {
   static constexpr double fit[2][3][3][4] = {
       {{{1.003668233, -0.01061107488, -0.0657888334, 0.01201642863},
@@ -263,14 +293,19 @@ double beta_grad_fitted(double x, double alpha, double total) {
         const double* c = fit[part][i][j];
         sums[part] += of_u[i] * of_a[j] * (c[0] + b * (c[1] + b * (c[2] + b * c[3])));
       }
-  return sums[0] / sums[1] * x * (digamma(total) - digamma(alpha)) / (total - alpha);
+  const T digammas = digamma_as(static_cast<T>(total)) - digamma_as(static_cast<T>(alpha));
+  return sums[0] / sums[1] * (x * digammas / (total - alpha));
 }
-double beta_grad(double x, double alpha, double total) {
-  const double beta = total - alpha, edge = total * x * (1 - x);
-  if (x <= 0.5 && edge < 2.5) return beta_grad_near_zero(x, alpha, beta);
-  if (x >= 0.5 && edge < 0.75) return -beta_grad_other_near_zero(1 - x, beta, alpha);
-  if (alpha > 6 && beta > 6) return beta_grad_middle(x, alpha, beta);
-  return beta_grad_fitted(x, alpha, total);
+template <class T>
+T beta_grad(T x, T alpha, T total) {
+  const T beta = total - alpha;
+  const double wide_x = x, wide_alpha = alpha, wide_total = total;
+  const double edge = wide_total * wide_x * (1 - wide_x);
+  if (x <= T(0.5) && edge < 2.5) return beta_grad_near_zero(x, alpha, beta);
+  if (x >= T(0.5) && edge < 0.75) return -beta_grad_other_near_zero(1 - x, beta, alpha);
+  if (alpha > 6 && beta > 6)
+    return static_cast<T>(beta_grad_middle(wide_x, wide_alpha, wide_total - wide_alpha));
+  return static_cast<T>(beta_grad_fitted<T>(wide_x, wide_alpha, wide_total));
 }
 
 }  // namespace
@@ -336,10 +371,8 @@ void dirichlet_grad(DType type, const void* x, const void* alpha, const void* to
   by_type(type, "_dirichlet_grad_cpu", [&]<class T>(T) {
     parallel_for(0, n, 1024, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        static_cast<T*>(out)[i] =
-            static_cast<T>(beta_grad(static_cast<double>(static_cast<const T*>(x)[i]),
-                                     static_cast<double>(static_cast<const T*>(alpha)[i]),
-                                     static_cast<double>(static_cast<const T*>(total)[i])));
+        static_cast<T*>(out)[i] = beta_grad(static_cast<const T*>(x)[i], static_cast<const T*>(alpha)[i],
+                                            static_cast<const T*>(total)[i]);
     });
   });
 }

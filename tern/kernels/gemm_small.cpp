@@ -28,12 +28,34 @@ HWY_ATTR inline float dot(const float* a, int64_t step, const float* b, int64_t 
   return sum;
 }
 
+// Rows of C that fit into one vector.
+HWY_ATTR inline void narrow_product(int64_t row_step, int64_t k_step, int64_t M, int64_t N, int64_t K,
+                                    float alpha, const float* A, const float* B, int64_t ldb, float beta,
+                                    float* C, int64_t ldc) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<float> d;
+  const auto inside = hn::FirstN(d, static_cast<size_t>(N));
+  for (int64_t i = 0; i < M; ++i) {
+    const float* a = A + i * row_step;
+    auto sum = hn::Zero(d);
+    for (int64_t k = 0; k < K; ++k)
+      sum = hn::MulAdd(hn::Set(d, a[k * k_step]), hn::MaskedLoad(inside, d, B + k * ldb), sum);
+    sum = hn::Mul(sum, hn::Set(d, alpha));
+    float* c = C + i * ldc;
+    if (beta != 0) sum = hn::MulAdd(hn::Set(d, beta), hn::MaskedLoad(inside, d, c), sum);
+    hn::BlendedStore(sum, inside, d, c);
+  }
+}
+
 }  // namespace
 
 HWY_ATTR void small_product(bool trans_a, bool trans_b, int64_t M, int64_t N, int64_t K, float alpha,
                             const float* A, int64_t lda, const float* B, int64_t ldb, float beta, float* C,
                             int64_t ldc) {
   const int64_t row_step = trans_a ? 1 : lda, k_step = trans_a ? lda : 1;
+  if (!trans_b &&
+      N <= static_cast<int64_t>(hwy::HWY_NAMESPACE::Lanes(hwy::HWY_NAMESPACE::ScalableTag<float>())))
+    return narrow_product(row_step, k_step, M, N, K, alpha, A, B, ldb, beta, C, ldc);
   for (int64_t i = 0; i < M; ++i) {
     const float* a = A + i * row_step;
     float* c = C + i * ldc;

@@ -201,8 +201,8 @@ struct Position {
   Position(const Plan& p, int64_t at) {
     for (int k = 0; k < p.noperands; ++k) offset[k] = 0;
     for (int d = 0; d < p.ndim; ++d) {
-      index[d] = at % p.sizes[d];
-      at /= p.sizes[d];
+      index[d] = at ? at % p.sizes[d] : 0;
+      at = at ? at / p.sizes[d] : 0;
       for (int k = 0; k < p.noperands; ++k) offset[k] += index[d] * p.lanes[k].strides[d] * p.lanes[k].width;
     }
   }

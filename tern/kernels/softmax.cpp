@@ -21,23 +21,39 @@ namespace tern::kernels::HWY_NAMESPACE {
 // One line of floats; x and y may be the same.
 HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_t n) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
-  if (n <= lanes) {  // one vector, filled up with what adds nothing
+  if (n <= lanes && !log) {  // one vector, filled up with what adds nothing
     const auto inside = hn::FirstN(df, static_cast<size_t>(n));
     const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x), all(-kInf));
-    const Vf shifted = hn::Sub(v, hn::MaxOfLanes(df, v)), e = exp_any(shifted), sum = hn::SumOfLanes(df, e);
-    const Vf result = log ? hn::Sub(shifted, all(std::log(hn::GetLane(sum)))) : hn::Div(e, sum);
-    return hn::BlendedStore(result, inside, df, y);
+    const Vf e = exp_any(hn::Sub(v, hn::MaxOfLanes(df, v)));
+    return hn::BlendedStore(hn::Div(e, hn::SumOfLanes(df, e)), inside, df, y);
   }
-  Vf top = all(-kInf);
+  // Two of each: one waits for its last result while the other goes on.
+  Vf top = all(-kInf), other_top = top;
   int64_t i = 0;
   float max = -kInf;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    top = hn::Max(top, hn::LoadU(df, x + i));
+    other_top = hn::Max(other_top, hn::LoadU(df, x + i + lanes));
+  }
+  top = hn::Max(top, other_top);
   for (; i + lanes <= n; i += lanes) top = hn::Max(top, hn::LoadU(df, x + i));
   if (n >= lanes) max = hn::GetLane(hn::MaxOfLanes(df, top));
   for (; i < n; ++i) max = std::max(max, x[i]);
   const Vf shift = all(max);
-  Vf total = hn::Zero(df);
+  Vf total = hn::Zero(df), other_total = total;
   float sum = 0;
-  for (i = 0; i + lanes <= n; i += lanes) {
+  for (i = 0; i + 2 * lanes <= n; i += 2 * lanes) {
+    const Vf e = exp_any(hn::Sub(hn::LoadU(df, x + i), shift)),
+             f = exp_any(hn::Sub(hn::LoadU(df, x + i + lanes), shift));
+    if (!log) {
+      hn::StoreU(e, df, y + i);
+      hn::StoreU(f, df, y + i + lanes);
+    }
+    total = hn::Add(total, e);
+    other_total = hn::Add(other_total, f);
+  }
+  total = hn::Add(total, other_total);
+  for (; i + lanes <= n; i += lanes) {
     const Vf e = exp_any(hn::Sub(hn::LoadU(df, x + i), shift));
     if (!log) hn::StoreU(e, df, y + i);
     total = hn::Add(total, e);
@@ -55,7 +71,30 @@ HWY_ATTR HWY_INLINE void softmax_line(bool log, const float* x, float* y, int64_
   for (i = 0; i < n; ++i) y[i] = log ? x[i] - max - factor : y[i] * factor;
 }
 
+// Lines of at most one vector: as many as a vector has lanes share one logarithm.
+HWY_ATTR HWY_INLINE void log_softmax_short_lines(const float* x, float* y, int64_t lines, int64_t n) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
+  const auto inside = hn::FirstN(df, static_cast<size_t>(n));
+  HWY_ALIGN float sums[hn::MaxLanes(df)];
+  for (int64_t first = 0; first < lines; first += lanes) {
+    const int64_t count = std::min(lanes, lines - first);
+    hn::Store(all(1), df, sums);
+    for (int64_t l = 0; l < count; ++l) {
+      const Vf v = hn::IfThenElse(inside, hn::MaskedLoad(inside, df, x + (first + l) * n), all(-kInf));
+      const Vf shifted = hn::Sub(v, hn::MaxOfLanes(df, v));
+      hn::BlendedStore(shifted, inside, df, y + (first + l) * n);
+      sums[l] = hn::GetLane(hn::SumOfLanes(df, exp_any(shifted)));
+    }
+    hn::Store(log_any(hn::Load(df, sums)), df, sums);
+    for (int64_t l = 0; l < count; ++l) {
+      float* to = y + (first + l) * n;
+      hn::BlendedStore(hn::Sub(hn::MaskedLoad(inside, df, to), all(sums[l])), inside, df, to);
+    }
+  }
+}
+
 HWY_ATTR void softmax_lines(bool log, const float* x, float* y, int64_t lines, int64_t n) {
+  if (log && n <= static_cast<int64_t>(hn::Lanes(df))) return log_softmax_short_lines(x, y, lines, n);
   for (int64_t l = 0; l < lines; ++l) softmax_line(log, x + l * n, y + l * n, n);
 }
 

@@ -164,6 +164,11 @@ class Walk {
 
 // Row-major memory of this dtype with these elements: the tensor itself where it already is that.
 Tensor row_major(const Tensor& t, DType dtype = DType::undefined);
+// The same without a handle of its own; where a copy is needed, `room` holds it.
+inline const Tensor& row_major(const Tensor& t, Tensor& room, DType dtype = DType::undefined) {
+  if (t.is_contiguous() && (dtype == DType::undefined || t.dtype() == dtype)) return t;
+  return room = row_major(t, dtype);
+}
 // Indices as int64 in row-major memory; throws unless they are of an integer type.
 Tensor index_values(const Tensor& t);
 // Product of sizes before and after a dimension.

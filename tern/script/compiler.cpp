@@ -254,6 +254,7 @@ void Compiler::declare(Unit& unit, Function& f) {
   const Source& source = *f.file_->source;
   std::string qualifier(before_last_dot(f.owner() ? f.owner()->name.view() : f.qualified().view()));
   const Def& d = f.signature_ ? *f.signature_ : *f.def_;
+  read_def(f.file_->source, d);
   std::vector<Argument> args;
   for (size_t i = 0; i < d.params.size(); ++i) {
     const Param& p = d.params[i];
@@ -311,7 +312,7 @@ void Compiler::compile(Unit& unit, Function& f) {
   declare(unit, f);
   f.state_ = Function::State::compiling;
   try {
-    read_body(f.file_->source, *f.def_);
+    read_def(f.file_->source, *f.def_);
     Compiler c(unit, f);
     c.run(f.returns_);
     const Type* returns = f.returns_ ? f.returns_ : c.found_returns_ ? c.found_returns_ : Type::none();
@@ -365,22 +366,21 @@ void Compiler::run(const Type* returns) {
   frame_ = nullptr;
 }
 
-void Compiler::declare_class(Unit& unit, ClassType& type) {
-  if (!type.tree_) return;
-  const Class& c = *type.tree_;
-  const Body statements = std::move(c.body);
-  type.tree_ = nullptr;
+namespace {
+
+// Whether each class in the type stands in the text with its whole name: then it means the same anywhere.
+bool names_whole(const Type& t, std::string_view text) {
+  if (t.name() != Symbol() && text.find(t.name().view()) == std::string_view::npos) return false;
+  return std::all_of(t.elements().begin(), t.elements().end(),
+                     [&](const Type* e) { return names_whole(*e, text); });
+}
+
+}  // namespace
+
+// What a class says of itself before its methods.
+void Compiler::declare_attributes(Unit& unit, ClassType& type, const Body& statements) {
   const Source& source = *type.file_->source;
-  std::string qualifier(before_last_dot(type.name.view()));
-  std::string base = c.bases.empty() ? "" : c.bases[0];
-  base = base.substr(base.rfind('.') == std::string::npos ? 0 : base.rfind('.') + 1);
-  type.kind = base == "Module" ? ClassKind::module
-              : base == "NamedTuple" ? ClassKind::named_tuple
-              : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
-              : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
-                                                                 : ClassKind::plain;
-  for (const std::string& decorator : c.decorators)
-    if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
+  std::string_view qualifier = before_last_dot(type.name.view());
   if (type.kind == ClassKind::enumeration) {
     for (const StmtPtr& s : statements) {
       if (s->kind != StmtKind::assign || s->targets[0]->kind != ExprKind::name) continue;
@@ -395,23 +395,21 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     }
     return;
   }
-  std::set<std::string> parameters, buffers;
-  auto in_order = [&](const Expr& e, std::vector<std::string>& into) {
+  std::vector<std::string> parameters, buffers;
+  auto names = [&](const Expr& e, std::vector<std::string>& into) {
     if (e.kind == ExprKind::list)
       for (const ExprPtr& i : e.items)
         if (i->kind == ExprKind::constant && i->value.is_string()) into.push_back(i->value.string());
   };
-  auto names = [&](const Expr& e, std::set<std::string>& into) {
-    std::vector<std::string> all;
-    in_order(e, all);
-    into.insert(all.begin(), all.end());
+  auto has = [](const std::vector<std::string>& all, std::string_view name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
   };
   for (const StmtPtr& s : statements) {
     if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets.size() == 1) {
       if (s->targets[0]->text == "__parameters__") names(*s->value, parameters);
       if (s->targets[0]->text == "__buffers__") names(*s->value, buffers);
-      if (s->targets[0]->text == "__forward_pre_hooks__") in_order(*s->value, type.pre_hooks);
-      if (s->targets[0]->text == "__forward_hooks__") in_order(*s->value, type.hooks);
+      if (s->targets[0]->text == "__forward_pre_hooks__") names(*s->value, type.pre_hooks);
+      if (s->targets[0]->text == "__forward_hooks__") names(*s->value, type.hooks);
     }
   }
   for (const StmtPtr& s : statements) {
@@ -448,12 +446,43 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
       if (!v) fail_at(source, s->value->at, "the value of a constant must be a literal");
       a.role = Role::constant;
       a.value = fit_literal(*v, a.type);
-    } else if (parameters.count(a.name.str())) {
+    } else if (has(parameters, a.name.view())) {
       a.role = Role::parameter;
-    } else if (buffers.count(a.name.str())) {
+    } else if (has(buffers, a.name.view())) {
       a.role = Role::buffer;
     }
     type.add(std::move(a));
+  }
+}
+
+void Compiler::declare_class(Unit& unit, ClassType& type) {
+  if (!type.tree_) return;
+  const Class& c = *std::exchange(type.tree_, nullptr);
+  std::string_view base = c.bases.empty() ? "" : std::string_view(c.bases[0]);
+  base = base.substr(base.rfind('.') + 1);
+  type.kind = base == "Module" ? ClassKind::module
+              : base == "NamedTuple" ? ClassKind::named_tuple
+              : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
+              : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
+                                                                 : ClassKind::plain;
+  for (const std::string& decorator : c.decorators)
+    if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
+  const std::string& text = type.file_->source->text;
+  std::string_view attributes;
+  if (unit.loader && type.kind == ClassKind::module && c.body.empty())
+    attributes = std::string_view(text).substr(c.unread_from, c.unread_to - c.unread_from);
+  auto alike = attributes.empty() ? unit.by_attributes_.end() : unit.by_attributes_.find(attributes);
+  if (alike != unit.by_attributes_.end()) {
+    type.attributes = alike->second->attributes;
+    type.pre_hooks = alike->second->pre_hooks;
+    type.hooks = alike->second->hooks;
+  } else {
+    read_class(type.file_->source, c);
+    const Body statements = std::move(c.body);
+    declare_attributes(unit, type, statements);
+    auto named_whole = [&](const Attribute& a) { return names_whole(*a.type, attributes); };
+    if (!attributes.empty() && std::all_of(type.attributes.begin(), type.attributes.end(), named_whole))
+      unit.by_attributes_.emplace(attributes, &type);
   }
   for (const Def& d : c.methods) {
     auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);

@@ -70,6 +70,7 @@ class Compiler {
   static void declare(Unit& unit, Function& function);
   static void compile(Unit& unit, Function& function);
   static void declare_class(Unit& unit, ClassType& type);
+  static void declare_attributes(Unit& unit, ClassType& type, const Body& statements);
   static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
                                       const Expr& e);
 

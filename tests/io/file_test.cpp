@@ -51,6 +51,22 @@ TEST(IoFile, CopyOnWriteLeavesTheFileAlone) {
   EXPECT_EQ(read_text_file(dir / "a"), "hello");
 }
 
+TEST(IoFile, SharedBytesAreTheFiles) {
+  TemporaryDir dir;
+  write_file(dir / "a", "abc");
+  {
+    auto map = MappedFile::open_shared(dir / "a", 5);
+    EXPECT_TRUE(map->writable());
+    EXPECT_EQ(as_text(map->bytes()), std::string_view("abc\0\0", 5));
+    const_cast<uint8_t*>(map->bytes().data())[4] = 'e';
+  }
+  EXPECT_EQ(read_text_file(dir / "a"), std::string("abc\0e", 5));
+  EXPECT_EQ(MappedFile::open_shared(dir / "a", 2)->size(), 2u);
+  EXPECT_EQ(MappedFile::open_shared(dir / "made", 0)->size(), 0u);
+  EXPECT_THROW(MappedFile::open_shared(dir / "none/x", 1), tern::Error);
+  EXPECT_THROW(MappedFile::open_shared(dir.path(), 1), tern::Error);
+}
+
 TEST(IoFile, WithoutCommitNothingRemains) {
   TemporaryDir dir;
   write_file(dir / "a", "old");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tern/base/error.h"
+#include "tern/io/file.h"
 #include "tern/ops.h"
 
 namespace tern::testing {
@@ -58,6 +59,20 @@ TEST(Creation, copies) {
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please "
             "clone() the tensor before performing the operation.");
+}
+
+TEST(Creation, from_a_file) {
+  io::TemporaryDir folder;
+  const std::string path = folder / "numbers";
+  Tensor shared = from_file(path, true, 4, kInt);
+  EXPECT_EQ(shared.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0}));
+  shared.copy_(arange(4));
+  Tensor copy = from_file(path, false, 3, kInt);
+  EXPECT_EQ(copy.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+  copy.fill_(9);
+  EXPECT_EQ(shared.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(message([&] { from_file(path, false, 5, kInt); }),
+            "file <" + path + "> size <16> is smaller than the required mapping size <20>");
 }
 
 }  // namespace

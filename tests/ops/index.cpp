@@ -121,5 +121,26 @@ TEST(Indexing, gradients) {
   }
 }
 
+TEST(Indexing, top_of_short_rows) {
+  Tensor x = tensor({2., 5., NAN, -1., 3., 3., 3., 3.}).view({2, 4});
+  auto [top, at] = topk(x, 3, 1);
+  EXPECT_EQ(at.to_vector<int64_t>(), (Longs{2, 1, 0, 2, 3, 0}));  // equal ones: as PyTorch has it
+  auto [low, from] = topk(x.t(), 2, 0, false);
+  EXPECT_EQ(low.to_vector<double>(), (std::vector<double>{-1, 3, 2, 3}));
+  EXPECT_EQ(select(from, 1, 0).to_vector<int64_t>(), (Longs{3, 0}));
+}
+
+TEST(Indexing, rows_and_where_they_begin) {
+  Tensor starts = _convert_indices_from_coo_to_csr(tensor({0, 0, 2}), 4);
+  EXPECT_EQ(starts.to_vector<int64_t>(), (Longs{0, 2, 2, 3, 3}));
+  EXPECT_EQ(_convert_indices_from_coo_to_csr(tensor({0}), 1, true).dtype(), kInt);
+  EXPECT_EQ(_convert_indices_from_csr_to_coo(starts, tensor({1, 5, 0})).to_vector<int64_t>(),
+            (Longs{0, 0, 2, 1, 5, 0}));
+  EXPECT_EQ(_convert_indices_from_csr_to_coo(starts, tensor({1, 5, 0}), false, true).to_vector<int64_t>(),
+            (Longs{1, 5, 0, 0, 0, 2}));
+  EXPECT_EQ(message([] { _convert_indices_from_coo_to_csr(tensor({4}), 4); }),
+            "_convert_indices_from_coo_to_csr: row 4 is out of bounds for 4 rows");
+}
+
 }  // namespace
 }  // namespace tern::testing

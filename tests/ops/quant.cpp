@@ -50,5 +50,14 @@ TEST(Prims, forward_to_aten) {
             "[3, 2]");
 }
 
+TEST(Quant, a_range_that_loses_little) {
+  Tensor x = tensor({0.f, .1f, .2f, .3f, .4f, .5f, .6f, .7f, .8f, 9.f});
+  auto [high, low] = choose_qparams_optimized(x, 9, 200, 0.16, 4);
+  EXPECT_EQ(str(high.sizes()), "[1]");
+  EXPECT_NEAR(high.item().to_double() - low.item().to_double(), 0.8, 0.14);
+  EXPECT_THROW(choose_qparams_optimized(x, 11, 200, 0.16, 4), Error);
+  EXPECT_THROW(choose_qparams_optimized(x, 9, 0, 0.16, 4), Error);
+}
+
 }  // namespace
 }  // namespace tern::testing

@@ -55,5 +55,18 @@ TEST(Random, dropout_scales_what_it_keeps_and_its_gradient) {
   EXPECT_TRUE(dropout(x, 0.25, false).is_same(x));
 }
 
+TEST(Random, points_of_sobol) {
+  Tensor state = zeros({3, 30}, kLong), quasi = zeros({3}, kLong);
+  _sobol_engine_initialize_state_(state, 3);
+  auto [points, stands] = _sobol_engine_draw(quasi, 4, state, 3, 0, kDouble);
+  EXPECT_EQ(points.to_vector<double>(),
+            (std::vector<double>{.5, .5, .5, .75, .25, .25, .25, .75, .75, .375, .375, .625}));
+  _sobol_engine_ff_(quasi, 4, state, 3, 0);
+  EXPECT_EQ(quasi.to_vector<int64_t>(), stands.to_vector<int64_t>());
+  auto [later, _] = _sobol_engine_draw(quasi, 2, state, 3, 4, kDouble);
+  auto [whole, __] = _sobol_engine_draw(zeros({3}, kLong), 6, state, 3, 0, kDouble);
+  EXPECT_EQ(later.to_vector<double>(), slice(whole, 0, 4, 6).contiguous().to_vector<double>());
+}
+
 }  // namespace
 }  // namespace tern::testing

@@ -127,5 +127,13 @@ TEST(Views, gradients) {
   }
 }
 
+TEST(Views, a_slice_seen_as_what_it_was_cut_from) {
+  Tensor x = arange(10.), part = slice(x, 0, 2, 8, 2);
+  Tensor whole = slice_inverse(part, x, 0, 2, 8, 2);
+  EXPECT_EQ(whole.to_vector<double>(), x.to_vector<double>());
+  EXPECT_EQ(whole.data(), x.data());
+  EXPECT_EQ(str(slice_inverse(zeros({3}, {}, {}, kMeta), zeros({3}, {}, {}, kMeta)).sizes()), "[3]");
+}
+
 }  // namespace
 }  // namespace tern::testing

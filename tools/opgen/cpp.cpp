@@ -60,6 +60,7 @@ string cpp_return(const Family& f, const Entry& e) {
     if (t == "Tensor[]") return "std::vector<Tensor>";
     if (t == "int" || t == "SymInt" || t == "QScheme") return "SymInt";
     if (t == "bool") return "bool";
+    if (t == "ScalarType") return "DType";
     if (t == "float") return "double";
     if (t == "Scalar") return "Scalar";
     if (t == "SymInt[]" || t == "int[]" || t == "Any" || t.rfind("__torch__.", 0) == 0) return "Value";

@@ -231,6 +231,7 @@ string source(const Family& f, const vector<Family>& families) {
       if (t == "Tensor[]") return v + ".tensors()";
       if (t == "int" || t == "SymInt" || t == "QScheme") return v + ".sym()";
       if (t == "bool") return v + ".to_bool()";
+      if (t == "ScalarType") return "static_cast<DType>(" + v + ".to_int())";
       if (t == "float") return v + ".to_double()";
       if (t == "Scalar") return v + ".scalar()";
       return v;
@@ -250,7 +251,7 @@ string source(const Family& f, const vector<Family>& families) {
     string id = e.id();
     if (has_kernel(e) && !e.has("pointwise")) {
       if (!e.has("same"))
-        o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id
+        o << "Shapes shape_thunk_" << id << "(const Op&, const Arg* a) { return shape_" << id
           << "(args::" << id << "(a)); }\n";
       o << "void kernel_thunk_" << id << "(const Op&, const Arg* a, Out out) { kernel_" << id
         << "(args::" << id << "(a), out); }\n";
@@ -266,8 +267,8 @@ string source(const Family& f, const vector<Family>& families) {
     if (e.has("view")) call_thunk("view");
     if (e.has("dynamic")) {
       call_thunk("kernel");
-      o << "void shape_thunk_" << id << "(const Op&, const Arg* a, Shapes& s) { s = shape_" << id
-        << "(args::" << id << "(a)); }\n";
+      o << "Shapes shape_thunk_" << id << "(const Op&, const Arg* a) { return shape_" << id << "(args::" << id
+        << "(a)); }\n";
     }
     if (e.has("inplace_only") || e.has("whole")) call_thunk("kernel");
     if (e.body == "cpp" || (e.has("composite") && e.body.empty())) {

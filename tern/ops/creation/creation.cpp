@@ -4,6 +4,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/io/file.h"
 #include "tern/ops.h"
 #include "tern/ops/creation.args.h"
 #include "tern/ops/elements.h"
@@ -422,6 +423,25 @@ Shapes shape_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a) {
 }
 void kernel_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a, Out out) {
   fill_between(a.start, a.end.item(), out[0], a.base);
+}
+
+Tensor body_from_file(const args::from_file& a) {
+  check_strided(a.layout, "from_file");
+  if (a.device && a.device->type != DeviceType::cpu)
+    failf(ErrorKind::not_supported, "from_file: a file is mapped to the CPU's memory, not to {}",
+          a.device->str());
+  const DType dtype = a.dtype.value_or(default_dtype());
+  const int64_t count = a.size.value_or(0), width = element_size(dtype);
+  if (count < 0) failf("from_file: size must not be negative, but is {}", count);
+  if (count > INT64_MAX / width) failf("from_file: {} elements of {} bytes are too many", count, width);
+  if (count == 0) return empty({0}, dtype);
+  const std::string path(a.filename);
+  const auto bytes = static_cast<size_t>(count * width);
+  const auto map = a.shared.value_or(false) ? io::MappedFile::open_shared(path, bytes)
+                                            : io::MappedFile::open(path, io::MapMode::copy_on_write);
+  if (map->size() < bytes)
+    failf("file <{}> size <{}> is smaller than the required mapping size <{}>", path, map->size(), bytes);
+  return from_memory(const_cast<uint8_t*>(map->bytes().data()), dtype, {SymInt(count)}, map);
 }
 
 }  // namespace tern

@@ -293,7 +293,9 @@ void check_gather(const char* op, const Tensor& self, int64_t dim, const Tensor&
 template <class F>
 void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other,
                     bool by_threads, F f) {
-  Tensor places = as_rows(index_values(index));
+  Tensor room;
+  const Tensor& places =
+      index.dim() == 0 ? (room = as_rows(index_values(index))) : row_major(index, room, kLong);
   const int64_t count = places.int_numel(), last = places.dim() - 1;
   if (count == 0) return;
   const int64_t* sizes = places.int_sizes();
@@ -304,7 +306,8 @@ void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tenso
   auto run = [&, p, f](int64_t begin, int64_t end) {
     const auto use = f;  // its pointers stay in registers
     for (int64_t at = begin; at < end;) {
-      int64_t row = at / width, first = at % width, to = first * along, from = first * beside;
+      int64_t row = at == 0 ? 0 : at / width, first = at - row * width;  // the first needs no division
+      int64_t to = first * along, from = first * beside;
       const int64_t n = std::min(width - first, end - at);
       for (int64_t d = last; d-- > 0; row /= sizes[d]) {
         const int64_t i = row % sizes[d];
@@ -455,7 +458,9 @@ Shapes shape_gather(const args::gather& a) {
 }
 void kernel_gather(const args::gather& a, Out out) {
   if (out[0].int_numel() == 0) return;
-  Tensor self = as_rows(a.self), result = as_rows(out[0]);
+  const Tensor one = a.self.dim() == 0 ? as_rows(a.self) : Tensor(),
+               only = out[0].dim() == 0 ? as_rows(out[0]) : Tensor();
+  const Tensor &self = one.defined() ? one : a.self, &result = only.defined() ? only : out[0];
   int64_t dim = wrap_dim(a.dim, self.dim());
   by_element_size(self.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -23,13 +23,26 @@ Shapes masked_shape(const char* op, const Tensor& self, const Tensor& mask) {
   Dims sizes = broadcast_sizes(self.sizes(), mask.sizes());
   bool same = static_cast<int64_t>(sizes.size()) == self.dim();
   for (size_t d = 0; same && d < sizes.size(); ++d) same = surely_eq(sizes[d], self.sizes()[d]);
-  Shape s = same ? like(self) : Shape(sizes, self.dtype());
-  return {s};
+  return same ? like(self) : Shape(std::move(sizes), self.dtype());
 }
 void fill_masked(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out) {
   if (self.dtype() != kBool && !is_complex(self.dtype()) && value.is_complex())
     failf("value cannot be converted to type {} without overflow", script_name(self.dtype()));
   if (out.int_numel() == 0) return;
+  // A few elements, one after the other in all three.
+  constexpr int64_t few = 256;
+  if (const int64_t n = out.int_numel(); n <= few && self.int_numel() == n && mask.int_numel() == n &&
+                                         out.is_contiguous() && self.is_contiguous() &&
+                                         mask.is_contiguous()) {
+    const Tensor one = tensor(value, {.dtype = self.dtype()});
+    const bool* chosen = mask.data_ptr<bool>();
+    return by_element_size(self.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const T *from = static_cast<const T*>(self.data()), filling = *static_cast<const T*>(one.data());
+      T* to = static_cast<T*>(out.data());
+      for (int64_t i = 0; i < n; ++i) to[i] = chosen[i] ? filling : from[i];
+    });
+  }
   // A choice between bits, whatever they stand for.
   const int64_t width = self.element_size();
   const DType bits = width == 1   ? DType::uint8

@@ -14,7 +14,7 @@ namespace tern {
 namespace {
 
 // PyTorch's leftover from before empty shapes: a tensor of size [0] joins anything and adds nothing.
-bool is_skipped(const Tensor& t) { return t.dim() == 1 && surely_eq(t.sizes()[0], 0); }
+inline bool is_skipped(const Tensor& t) { return t.dim() == 1 && surely_eq(t.sizes()[0], 0); }
 
 // Row-major tensors of the result's type, one after the other along `dim` of a row-major result: the rest is
 // moving bytes. False when it is not so.
@@ -24,11 +24,12 @@ bool join_rows(Span<const Tensor> tensors, int64_t dim, const Tensor& out, bool 
     if (!t.is_contiguous() || t.dtype() != out.dtype()) return false;
   int64_t outer = 1;
   for (int64_t d = 0; d < dim; ++d) outer *= out.int_sizes()[d];
-  const int64_t row = out.int_numel() / outer * out.element_size();
+  auto in_one = [outer](int64_t n) { return outer == 1 ? n : n / outer; };
+  const int64_t width = out.element_size(), row = in_one(out.int_numel()) * width;
   char* to = static_cast<char*>(out.data());
   for (const Tensor& t : tensors) {
     if (!stacked && is_skipped(t)) continue;
-    const int64_t bytes = t.int_numel() / outer * t.element_size();
+    const int64_t bytes = in_one(t.int_numel()) * width;
     if (bytes == 0) continue;
     const char* from = static_cast<const char*>(t.data());
     if (outer == 1) {
@@ -54,13 +55,15 @@ Shapes shape_cat(const args::cat& a) {
   if (a.tensors.empty()) fail("torch.cat(): expected a non-empty list of Tensors");
   const Tensor* first = nullptr;
   int64_t position = 0;
+  bool one_type = true;
   for (const Tensor& t : a.tensors) {
     if (!t.defined()) failf("torch.cat(): tensor number {} in the list is undefined", position);
     if (t.dim() == 0) failf("zero-dimensional tensor (at position {}) cannot be concatenated", position);
     if (!first && !is_skipped(t)) first = &t;
+    one_type &= t.dtype() == a.tensors[0].dtype();
     ++position;
   }
-  DType dtype = result_type(a.tensors);
+  const DType dtype = one_type ? a.tensors[0].dtype() : result_type(a.tensors);
   if (!first) {
     wrap_dim(a.dim, 1);
     return {Shape(Dims{SymInt(0)}, dtype)};
@@ -89,9 +92,8 @@ Shapes shape_cat(const args::cat& a) {
     sizes[dim] = sizes[dim] + t.sizes()[dim];
     channels_last &= t.dim() == 4 && !t.is_contiguous() && t.is_contiguous(MemoryFormat::channels_last);
   }
-  Shape s(sizes, dtype);
-  if (channels_last) s.strides = channels_last_strides(sizes);
-  return {s};
+  if (channels_last) return Shape(sizes, dtype, channels_last_strides(sizes));
+  return Shape(std::move(sizes), dtype);
 }
 void kernel_cat(const args::cat& a, Out out) {
   if (out[0].int_numel() == 0) return;

@@ -281,6 +281,11 @@ void kernel_replication_pad3d_backward(const args::replication_pad3d_backward& a
   gather_border(a.grad_output, a.padding, 3, false, out[0]);
 }
 
+Tensor body__pad_enum(const args::_pad_enum& a) {
+  static constexpr const char* modes[] = {"reflect", "replicate", "circular", "constant"};
+  if (a.mode < 0 || a.mode > 3) failf(ErrorKind::not_supported, "Unrecognised padding mode {}", a.mode);
+  return pad(a.self, a.pad, modes[a.mode], a.value);
+}
 Tensor body_pad_(const args::pad_& a) {
   if (a.mode == "constant") {
     double value = a.value.value_or(0);

@@ -91,4 +91,67 @@ std::tuple<Tensor, Tensor> body__fused_moving_avg_obs_fq_helper(
   return observe_and_quantize(a);
 }
 
+// ---- a range that loses little ----
+
+namespace {
+
+// How far the values are from what they become; offset and scale are stored as halves.
+float distance_when_quantized(Span<const float> values, float low, float high, float steps) {
+  auto as_half = [](float v) { return static_cast<float>(Half(v)); };
+  low = as_half(low);
+  const float range = high - low, scale = range == 0 ? 1.0f : as_half(range / steps);
+  const float inverse = scale == 0 ? 1.0f : 1.0f / scale;
+  float sum = 0;
+  for (float v : values) {
+    const float q = std::max(0.0f, std::min(steps, std::nearbyint((v - low) * inverse)));
+    const float gap = v - (q * scale + low);
+    sum += gap * gap;
+  }
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+Shapes shape_choose_qparams_optimized(const args::choose_qparams_optimized& a) {
+  if (a.numel < 0 || SymInt(a.numel) > a.input.numel()) fail("numel is out of the bound of input tensor");
+  if (a.numel == 0) fail("choose_qparams_optimized: numel must be at least 1");
+  if (a.n_bins < 1) failf("choose_qparams_optimized: n_bins must be at least 1, but is {}", a.n_bins);
+  if (a.bit_width < 1 || a.bit_width > 30)
+    failf("choose_qparams_optimized: bit_width must be between 1 and 30, but is {}", a.bit_width);
+  if (a.input.dtype() != kFloat)
+    failf("expected scalar type Float but found {}", script_name(a.input.dtype()));
+  return {Shape(Dims{SymInt(1)}, kFloat), Shape(Dims{SymInt(1)}, kFloat)};
+}
+void kernel_choose_qparams_optimized(const args::choose_qparams_optimized& a, Out out) {
+  Tensor input = row_major(a.input);
+  const Span<const float> values(input.data_ptr<float>(), static_cast<size_t>(a.numel));
+  const auto steps = static_cast<float>((1 << a.bit_width) - 1);
+  auto loss = [&](float from, float to) { return distance_when_quantized(values, from, to, steps); };
+  float low = *std::min_element(values.begin(), values.end()),
+        high = *std::max_element(values.begin(), values.end());
+  const float bin = (high - low) / static_cast<float>(a.n_bins);
+  const auto least_bins = static_cast<int64_t>(static_cast<double>(a.n_bins) *
+                                               (1.0 - static_cast<double>(static_cast<float>(a.ratio))));
+  const float narrowest = static_cast<float>(least_bins) * bin;
+  float from = low, to = high, now = loss(low, high), best = now;
+  // Bins that vanish beside the limits would never end it.
+  for (int64_t turn = 0; turn < 2 * a.n_bins && from + narrowest < to; ++turn) {
+    const float from_left = loss(from + bin, to), from_right = loss(from, to - bin);
+    if (now < from_left && now < from_right && now < best) {
+      best = now;
+      low = from;
+      high = to;
+    }
+    if (from_left < from_right) {
+      from += bin;
+      now = from_left;
+    } else {
+      to -= bin;
+      now = from_right;
+    }
+  }
+  out[0].data_ptr<float>()[0] = high;
+  out[1].data_ptr<float>()[0] = low;
+}
+
 }  // namespace tern

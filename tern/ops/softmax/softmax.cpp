@@ -6,6 +6,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
+#include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/softmax.args.h"
 
@@ -21,13 +22,6 @@ struct Middle {
   }
 };
 
-Tensor dense(const Tensor& t, DType dtype) {
-  if (t.is_contiguous() && t.dtype() == dtype) return t;
-  Tensor copy = make_tensor(t.sizes(), dtype);
-  copy_elements(t, copy);
-  return copy;
-}
-
 Shapes softmax_shape(const Tensor& self, int64_t dim, bool half_to_float, const char* name) {
   wrap_dim(dim, self.dim());
   if (!self.is_floating_point())
@@ -40,7 +34,8 @@ Shapes softmax_shape(const Tensor& self, int64_t dim, bool half_to_float, const 
 void forward(bool log, const Tensor& self, int64_t dim, const Tensor& out) {
   if (out.int_numel() == 0) return;
   Middle m(self, dim);
-  Tensor x = dense(self, self.dtype());
+  Tensor room;
+  const Tensor& x = row_major(self, room);
   kernels::softmax(log, x.dtype(), x.data(), out.dtype(), out.data(), m.outer, m.n, m.inner);
 }
 
@@ -54,7 +49,7 @@ Shapes backward_shape(const Tensor& grad, const Tensor& output, DType dtype) {
 void backward(bool log, const Tensor& grad, const Tensor& output, int64_t dim, const Tensor& out) {
   if (out.int_numel() == 0) return;
   Middle m(output, dim);
-  Tensor y = dense(output, output.dtype()), g = dense(grad, output.dtype());
+  Tensor y = row_major(output), g = row_major(grad, output.dtype());
   kernels::softmax_backward(log, y.dtype(), g.data(), y.data(), out.dtype(), out.data(), m.outer, m.n,
                             m.inner);
 }

@@ -40,7 +40,7 @@ struct Item {
 // The k-th smallest item comes to its place by swaps around a median of three. What equal items do is part of
 // the contract with PyTorch, whose own selection this follows step by step.
 template <class T, class Greater>
-void select_kth(std::vector<Item<T>>& items, int64_t k, Greater greater) {
+void select_kth(Span<Item<T>> items, int64_t k, Greater greater) {
   auto at = [&](int64_t i) -> Item<T>& { return items[static_cast<size_t>(i)]; };
   auto order = [&](int64_t first, int64_t second) {
     if (greater(at(first).value, at(second).value)) std::swap(at(first), at(second));
@@ -85,7 +85,7 @@ uint32_t ordered_key(T value) {
 // A stable sort by the bytes of the keys, the lowest first; bytes that all keys share cost one look. With
 // `unless_tied` and equal keys it changes nothing and gives false.
 template <class T>
-bool radix_sort(std::vector<Item<T>>& items, bool descending, bool unless_tied) {
+bool radix_sort(Span<Item<T>> items, bool descending, bool unless_tied) {
   struct Entry {
     uint32_t key, at;
   };
@@ -107,16 +107,28 @@ bool radix_sort(std::vector<Item<T>>& items, bool descending, bool unless_tied) 
   }
   for (size_t i = 1; unless_tied && i < n; ++i)
     if (from[i].key == from[i - 1].key) return false;
-  std::vector<Item<T>> sorted(n);
-  for (size_t i = 0; i < n; ++i) sorted[i] = items[from[i].at];
-  items.swap(sorted);
+  const std::vector<Item<T>> before(items.begin(), items.end());
+  for (size_t i = 0; i < n; ++i) items[i] = before[from[i].at];
+  return true;
+}
+
+// A handful of items, each put where it belongs; false where two are equal, which it leaves in any order.
+template <class T>
+bool sort_few(Span<Item<T>> items, Before<T> before) {
+  for (size_t i = 1; i < items.size(); ++i) {
+    const Item<T> item = items[i];
+    size_t to = i;
+    for (; to > 0 && before(item.value, items[to - 1].value); --to) items[to] = items[to - 1];
+    items[to] = item;
+    if (to > 0 && !before(items[to - 1].value, item.value)) return false;
+  }
   return true;
 }
 
 // Puts the k items that are asked for in front, by the library's own algorithms: so equal items come in the
 // order that PyTorch gives them.
 template <class T>
-void arrange(std::vector<Item<T>>& items, int64_t k, Choice choice, bool descending) {
+void arrange(Span<Item<T>> items, int64_t k, Choice choice, bool descending) {
   Before<T> value_before{descending};
   auto before = [&](const Item<T>& a, const Item<T>& b) { return value_before(a.value, b.value); };
   auto n = static_cast<int64_t>(items.size());
@@ -183,7 +195,8 @@ void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, Cho
     copy_elements(v, values);
     return copy_elements(i, indices);
   }
-  Tensor from = row_major(self);
+  Tensor room;
+  const Tensor& from = row_major(self, room);
   dim = wrap_dim(dim, self.dim());
   Rows rows = rows_around(from, dim);
   int64_t n = rows.size;
@@ -197,19 +210,29 @@ void order_rows(const Tensor& self, int64_t dim, bool descending, int64_t k, Cho
     T* y = static_cast<T*>(values.data());
     // PyTorch takes the heap where k is a small part of the row.
     const bool by_heap = (choice == Choice::top || choice == Choice::top_unsorted) && k * 64 <= n && k > 0;
+    const bool few = n <= 8 && choice == Choice::top;
     parallel_for(0, rows.outer * rows.inner, std::max<int64_t>(1, 4096 / n), [&](int64_t begin, int64_t end) {
-      std::vector<Item<T>> items(static_cast<size_t>(by_heap ? k + 1 : n));
+      SmallVector<Item<T>, 64> held;
+      held.resize_for_overwrite(static_cast<size_t>(by_heap ? k + 1 : n));
+      const Span<Item<T>> items(held.data(), held.size());
       const bool apart = by_heap && rows.inner > 1;
-      auto line = std::make_unique<T[]>(apart ? static_cast<size_t>(n) : 0);
+      std::unique_ptr<T[]> line(apart ? new T[static_cast<size_t>(n)] : nullptr);
       for (int64_t row = begin; row < end; ++row) {
-        int64_t outer = row / rows.inner, inner = row % rows.inner;
+        const int64_t outer = rows.inner == 1 ? row : row / rows.inner, inner = row - outer * rows.inner;
         const T* p = x + outer * n * rows.inner + inner;
         if (by_heap) {
           for (int64_t i = 0; apart && i < n; ++i) line[i] = p[i * rows.inner];
           select_top(apart ? line.get() : p, n, k, descending, items.data());
         } else {
-          for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {p[i * rows.inner], i};
-          arrange(items, k, choice, descending);
+          auto fill = [&] {
+            for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {p[i * rows.inner], i};
+          };
+          fill();
+          // Without equal items there is one order: no need to go the library's way to it.
+          if (!few || !sort_few(items, Before<T>{descending})) {
+            if (few) fill();
+            arrange(items, k, choice, descending);
+          }
         }
         for (int64_t i = 0; i < kept; ++i) {
           const Item<T>& item = items[static_cast<size_t>(only_kth ? k - 1 : i)];

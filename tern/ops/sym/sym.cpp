@@ -1,5 +1,6 @@
 // Assertions and ranges, checked where the values are known.
 #include "tern/base/format.h"
+#include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/sym.args.h"
 #include "tern/sym/shape_env.h"
@@ -80,6 +81,48 @@ void body__assert_tensor_metadata(const args::_assert_tensor_metadata& a) {
 void body_sym_constrain_range(const args::sym_constrain_range& a) { constrain(a.size, a.min, a.max); }
 void body_sym_constrain_range_for_size(const args::sym_constrain_range_for_size& a) {
   constrain(a.size, a.min ? a.min : std::optional<int64_t>(0), a.max);
+}
+
+Tensor body__functional_sym_constrain_range(const args::_functional_sym_constrain_range& a) {
+  constrain(a.size, a.min, a.max);
+  return clone(a.dep_token);
+}
+Tensor body__functional_sym_constrain_range_for_size(
+    const args::_functional_sym_constrain_range_for_size& a) {
+  constrain(a.size, a.min ? a.min : std::optional<int64_t>(0), a.max);
+  return clone(a.dep_token);
+}
+
+bool body_is_set_to(const args::is_set_to& a) {
+  if (a.self.dtype() != a.tensor.dtype())
+    failf("Expected object of scalar type {} but got scalar type {} for argument 'tensor'",
+          script_name(a.self.dtype()), script_name(a.tensor.dtype()));
+  if (a.self.dim() != a.tensor.dim() || !(a.self.storage() == a.tensor.storage()) ||
+      !(a.self.offset() == a.tensor.offset()))
+    return false;
+  for (int64_t d = 0; d < a.self.dim(); ++d)
+    if (!(a.self.sizes()[d] == a.tensor.sizes()[d]) || !(a.self.strides()[d] == a.tensor.strides()[d]))
+      return false;
+  return true;
+}
+
+namespace {
+Tensor wrapped(const Scalar& number) {
+  Tensor t = tensor(number);
+  t->wrapped_number = true;
+  return t;
+}
+}  // namespace
+
+DType body_result_type_Tensor(const args::result_type_Tensor& a) { return result_type({a.tensor, a.other}); }
+DType body_result_type_Scalar(const args::result_type_Scalar& a) {
+  return result_type({a.tensor, wrapped(a.other)});
+}
+DType body_result_type_Scalar_Tensor(const args::result_type_Scalar_Tensor& a) {
+  return result_type({wrapped(a.scalar), a.tensor});
+}
+DType body_result_type_Scalar_Scalar(const args::result_type_Scalar_Scalar& a) {
+  return result_type({wrapped(a.scalar1), wrapped(a.scalar2)});
 }
 
 }  // namespace tern

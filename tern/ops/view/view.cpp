@@ -203,6 +203,9 @@ Tensor view_unfold(const args::unfold& a) { return unfold_view(a.self, a.dimensi
 Tensor view_as_strided(const args::as_strided& a) {
   return strided_view(a.self, a.size, a.stride, a.storage_offset.value_or(a.self.offset()));
 }
+Tensor view_slice_inverse(const args::slice_inverse& a) {
+  return strided_view(a.self, a.src.sizes(), a.src.strides(), a.src.offset());
+}
 
 Tensor body_narrow_Tensor(const args::narrow_Tensor& a) {
   if (a.start.dim() != 0 || !is_integral(a.start.dtype())) fail("start must be an 0-dim integral Tensor.");
