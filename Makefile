@@ -10,13 +10,17 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build configure packages venv demo test conformance docs fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
+.PHONY: help build everything configure packages venv demo test conformance docs fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-build: configure  ## build everything (PRESET=release, debug, asan or tsan)
-	@echo "== building $(BUILD)"
+build: configure  ## build the library, the command and the Python package (PRESET=release, debug, asan or tsan)
+	@echo "== building $(BUILD): the library, the command, the Python package"
+	@cmake --build $(BUILD) -j $(JOBS) --target product
+
+everything: configure  ## build examples, benchmarks and tests too
+	@echo "== building $(BUILD): everything"
 	@cmake --build $(BUILD) -j $(JOBS)
 
 configure: packages $(if $(filter test conformance bench bench-ops bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
@@ -58,7 +62,7 @@ demo: configure  ## build what examples/demo needs, and run it
 	@$(BUILD)/examples/demo build/demo
 	@echo "demo: done"
 
-test: venv build  ## every test; ONLY="base io" for some rooms; reports under build/reports/
+test: venv everything  ## every test; ONLY="base io" for some rooms; reports under build/reports/
 	@$(VENV)/bin/python tests/run --build $(BUILD) --reports $(REPORTS) --python $(VENV)/bin/python $(ONLY)
 
 TARGET ?= zip
@@ -83,17 +87,18 @@ docs: build  ## write docs/operators.md from the registry
 	@$(BUILD)/tern ops --markdown > build/operators.md && mv build/operators.md docs/operators.md
 	@echo "docs: done"
 
-bench: venv build  ## benchmarks beside PyTorch and ONNX Runtime, header prices; CLEAN_BUILD=1: also a clean build's time
+bench: venv everything  ## benchmarks beside PyTorch and ONNX Runtime, header prices; CLEAN_BUILD=1: also a clean build's time
 	@[ -f bench/run.py ] || { echo "there is no bench/run.py yet" >&2; exit 1; }
 	@$(VENV)/bin/python bench/run.py $(BUILD)
-	@echo; echo "What each public header costs to compile alone:"; python3 tools/prices --build $(BUILD)
+	@echo; echo "What tern.h and each header it includes cost to compile alone:"; python3 tools/prices --build $(BUILD)
 	@if [ "$(CLEAN_BUILD)" = 1 ]; then \
-	  rm -rf build/clean; cmake --preset release -B build/clean --log-level=WARNING; start=$$(date +%s); \
-	  CCACHE_DISABLE=1 cmake --build build/clean -j $(JOBS) > /dev/null; \
-	  echo "A clean build without a compiler cache: $$(( $$(date +%s) - start )) s on $(JOBS) cores"; rm -rf build/clean; \
+	  rm -rf build/clean; cmake --preset release -B build/clean --log-level=WARNING; export CCACHE_DISABLE=1; \
+	  for what in product all; do start=$$(date +%s); cmake --build build/clean -j $(JOBS) --target $$what > /dev/null; \
+	    echo "A clean build without a compiler cache, $$what: $$(( $$(date +%s) - start )) s on $(JOBS) cores$$([ $$what = product ] || echo ' more (examples, benchmarks, tests)')"; \
+	  done; rm -rf build/clean; \
 	else echo "A clean build: CLEAN_BUILD=1 make bench measures it (some ten minutes)"; fi
 
-bench-jit: venv build  ## TorchScript beside PyTorch: trace, load, first and later calls
+bench-jit: venv everything  ## TorchScript beside PyTorch: trace, load, first and later calls
 	@$(VENV)/bin/python bench/jit.py $(BUILD)
 
 ZOO ?= ../shared/zoo/make.py
@@ -119,7 +124,7 @@ format-check: packages  ## say which C++ files clang-format would change
 	@$(SOURCES) | xargs -r -P $(JOBS) -n 16 clang-format --dry-run -Werror \
 	  && echo "format: clean" || { echo "format: run \`make format\`" >&2; exit 1; }
 
-prices: build  ## seconds each public header costs to compile alone
+prices: build  ## seconds tern.h and each header it includes cost to compile alone
 	@python3 tools/prices --build $(BUILD)
 
 PREFIX ?= /usr/local

@@ -1,12 +1,17 @@
 """make bench: Tern beside PyTorch 2.13 and ONNX Runtime, asked in turns in one run; the least time of several rounds counts."""
 
+import logging
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 
 import torch
+
+warnings.filterwarnings("ignore")  # PyTorch's remarks on what is deprecated or not installed would bury the table
+logging.disable(logging.WARNING)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "release")

@@ -79,3 +79,11 @@ if(TERN_PYTHON AND TERN_PYTHON_SOURCES)
       "'${Python_EXECUTABLE}'; run `make venv`, or point TERN_PYTHON_EXECUTABLE at an interpreter that has nanobind")
   endif()
 endif()
+
+# What users get, without examples, benchmarks and tests: `make build`.
+add_custom_target(product)
+foreach(part tern_static tern_shared tern_command tern_python)
+  if(TARGET ${part})
+    add_dependencies(product ${part})
+  endif()
+endforeach()

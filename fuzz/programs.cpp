@@ -33,7 +33,7 @@ std::string outline(const script::Body& body) {
   return out;
 }
 std::string outline(const script::SourcePtr& source, const script::Def& def) {
-  script::read_body(source, def);
+  script::read_def(source, def);
   std::string out = def.name + outline(def.returns);
   for (const script::Param& p : def.params) out += p.name + outline(p.annotation) + outline(p.default_value);
   return out + outline(def.body);
@@ -42,13 +42,15 @@ std::string outline(const script::File& file) {
   std::string out = outline(file.statements);
   for (const script::Def& d : file.defs) out += outline(file.source, d);
   for (const script::Class& c : file.classes) {
+    script::read_class(file.source, c);
     out += c.name + outline(c.body);
     for (const script::Def& d : c.methods) out += outline(file.source, d);
   }
   return out;
 }
 
-// An archive's functions are read when they are called: the same trees as if all was read at once.
+// An archive's functions and classes are read when they are needed: the same trees as if all was read at
+// once.
 void check_late_bodies(const std::string& text) {
   auto source = std::make_shared<script::Source>(script::Source{text, "fuzz.py"});
   std::string at_once;

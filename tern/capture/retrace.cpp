@@ -255,6 +255,12 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
     result = inputs[0];
   } else if (node.is("prim::Uninitialized")) {
     result = uninitialized();
+  } else if (node.is("prim::NoRows")) {
+    auto* none = new Uninitialized;
+    none->grows = node.attribute("dim")->to_int();
+    result = tern::Value::object(none);
+  } else if (node.is("prim::AppendRow")) {
+    result = append_row(node, inputs);
   } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
     result = record_condition(node, inputs);
   } else if (node.is("prim::NumToTensor") && any_symbolic(inputs)) {

@@ -34,15 +34,25 @@ tern::Value Retracer::new_number(ir::Value& v) {
 }
 
 // A tensor that stands where nothing is read, of that shape as far as it is known here.
-Tensor Retracer::stand_in(const Tensor& like) {
+Tensor Retracer::stand_in(const Tensor& like, const tern::Value& what) {
   Dims sizes;
   for (SymInt n : like.sizes()) sizes.push_back(n.is_int() || n.hint() ? n : SymInt(0));
+  std::optional<int64_t> grows = static_cast<const Uninitialized*>(what.box())->grows;
+  if (grows) sizes[static_cast<size_t>(wrap_dim(*grows, like.dim(), false))] = 0;
   return plain(zeros(sizes, like.dtype())).tensor();
 }
 
 tern::Value Retracer::uninitialized() {
   static const tern::Value only = tern::Value::object(new Uninitialized);
   return only;
+}
+
+// A list that became a tensor (export/script_values.h).
+tern::Value Retracer::append_row(const ir::Node& node, const std::vector<tern::Value>& inputs) {
+  const Tensor& x = inputs[1].tensor();
+  Tensor more = node.attribute("rows")->to_bool() ? unsqueeze(x, 0) : x;
+  if (is_uninitialized(inputs[0])) return more;
+  return cat({inputs[0].tensor(), more}, node.attribute("dim")->to_int());
 }
 
 Retracer::Branch Retracer::run_inside(const ir::Block& source, ir::Block& target) {
@@ -135,7 +145,7 @@ tern::Value Retracer::choose(ir::Node& made, ir::Block& block_a, ir::In a, tern:
     if (other.is_tensor()) {
       Recorder::Known outside = core_.known();
       ir::InsertAt at(block.return_node());
-      v = stand_in(other.tensor());
+      v = stand_in(other.tensor(), v);
       in = core_.operand(v);
       core_.forget_to(std::move(outside));
       return;
@@ -143,7 +153,8 @@ tern::Value Retracer::choose(ir::Node& made, ir::Block& block_a, ir::In a, tern:
     v = !is_symbolic(other) ? other : is_boolean(other) ? tern::Value(false) : tern::Value(0);
     in = core_.operand(v);
   };
-  if (is_uninitialized(va) && is_uninitialized(vb)) return va;
+  if (is_uninitialized(va) && is_uninitialized(vb))
+    return static_cast<const Uninitialized*>(va.box())->grows ? va : vb;
   fill(block_a, a, va, vb);
   fill(block_b, b, vb, va);
   bool tensors = va.is_tensor() && vb.is_tensor();
@@ -404,7 +415,7 @@ bool Retracer::adjust(Carried& c, const tern::Value& given, const tern::Value& o
   if (is_uninitialized(given)) return false;
   if (is_uninitialized(c.start)) {
     if (given.is_tensor()) {
-      Tensor t = stand_in(given.tensor());
+      Tensor t = stand_in(given.tensor(), c.start);
       c.start = options_.functional ? tern::Value(functional_.wrap(t)) : tern::Value(t);
     } else {
       c.start = !is_symbolic(given) ? given : is_boolean(given) ? tern::Value(false) : tern::Value(0);

@@ -69,8 +69,11 @@ class Retracer {
 
   // ---- what is known only when the program runs ----
   // What a path that was not taken gives: nobody reads it.
-  struct Uninitialized final : Box {};
+  struct Uninitialized final : Box {
+    std::optional<int64_t> grows;  // rows before the first: nothing along this dim
+  };
   static tern::Value uninitialized();
+  tern::Value append_row(const ir::Node& node, const std::vector<tern::Value>& inputs);
   static bool is_uninitialized(const tern::Value& v) {
     return v.is_object() && dynamic_cast<const Uninitialized*>(v.box());
   }
@@ -78,7 +81,7 @@ class Retracer {
   bool is_boolean(const tern::Value& v) const;
   static std::optional<bool> known_truth(const tern::Value& v);
   tern::Value new_number(ir::Value& v);
-  Tensor stand_in(const Tensor& like);
+  Tensor stand_in(const Tensor& like, const tern::Value& what);
   // Runs a block inside a new one; gives what it returns and what it wrote.
   struct Branch {
     ir::Block* block;

@@ -243,6 +243,7 @@ struct Plain {
 
  private:
   bool choose_type(const Op& op, const Arg* args);
+  bool same_size();
   bool broadcast();
 };
 
@@ -255,7 +256,7 @@ bool Plain::gather(const Op& op, const Arg* args) {
     row_major &= b->contiguous;
     tensors[n++] = args[i].tensor_ptr;
   }
-  return n > 0 && choose_type(op, args) && broadcast();
+  return n > 0 && choose_type(op, args) && (same_size() || broadcast());
 }
 
 // Promotion where it is seen at a glance: tensors of one type, and numbers that do not change it.
@@ -286,6 +287,22 @@ bool Plain::choose_type(const Op& op, const Arg* args) {
   if (op.is(op_scalars))
     for (int i = 0; i < op.arity; ++i)
       if (args[i].is_number() && Promotion::category(args[i].scalar().dtype()) > category) return false;
+  return true;
+}
+
+bool Plain::same_size() {
+  const Dims& own = (*tensors[0])->sizes;
+  bool as_read = row_major;
+  for (int k = 0; k < n; ++k) {
+    const TensorBody& b = *tensors[k]->body();
+    if (b.sizes.size() != own.size()) return false;
+    for (size_t d = 0; d < own.size(); ++d)
+      if (b.sizes[d].bits() != own[d].bits()) return false;
+    as_read &= b.dtype == types[k];
+  }
+  for (size_t d = 0; d < own.size(); ++d) sizes[d] = own[d].bits();
+  count = (*tensors[0])->numel.as_int();
+  direct = as_read;
   return true;
 }
 
@@ -330,9 +347,8 @@ std::string_view number_type(DType d) {
 
 // The numbers beside the tensors are ones that the loop's type can hold.
 void check_numbers(const Op& op, const Arg* args, DType type) {
-  if (is_complex(type)) return;
   for (int i = 0; i < op.arity; ++i)
-    if (args[i].is_number() && args[i].scalar().is_complex())
+    if (args[i].kind == ArgKind::complex_ && !is_complex(type))
       failf("value cannot be converted to type {} without overflow", number_type(type));
 }
 
@@ -342,14 +358,21 @@ void run_direct(kernels::Loop loop, const Plain& p, char* out, DType out_type,
   alignas(64) char spread[max_inputs][4096];
   const void* in[max_inputs];
   int64_t step = p.count, widest = 1;
-  bool repeated[max_inputs];
+  bool repeated[max_inputs], any = false;
   for (int k = 0; k < p.n; ++k) {
+    in[k] = p.tensors[k]->data();
     repeated[k] = (*p.tensors[k])->numel.as_int() != p.count || (*p.tensors[k])->dtype != p.types[k];
+    any |= repeated[k];
+  }
+  if (!any) {
+    void* to = out;
+    return loop(in, &to, p.count, &params);
+  }
+  for (int k = 0; k < p.n; ++k) {
     widest = std::max(widest, element_size(p.types[k]));
     if (repeated[k]) step = std::min(step, static_cast<int64_t>(sizeof spread[k]) / widest);
   }
   for (int k = 0; k < p.n; ++k) {
-    in[k] = p.tensors[k]->data();
     if (!repeated[k]) continue;
     kernels::find_cast((*p.tensors[k])->dtype, p.types[k])(in[k], 0, spread[k], 1, step);
     in[k] = spread[k];

@@ -153,10 +153,12 @@ class Converter {
                                        std::equal(start.sizes().begin(), start.sizes().end(),
                                                   end.sizes().begin(), end.sizes().end(), surely_eq));
       if (!same)
-        failf(ErrorKind::not_supported,
-              "prim::Loop (%{}): a .pt2 file cannot hold a loop that changes the size of what it carries ({} "
-              "and {})",
-              node.name(), start.str(), end.str());
+        failf(
+            ErrorKind::not_supported,
+            "prim::Loop (%{}{}): a .pt2 file cannot hold a loop that changes the size of what it carries ({} "
+            "and {}); an ONNX file can",
+            node.name(), node.origin() && node.origin()->has_place() ? " @ " + node.origin()->place() : "",
+            start.str(), end.str());
       inputs.push_back(as_tensor(ir::In(node.input(i + 2)), end));
     }
     ir::Node& made = graph_.make("higher_order::while_loop", inputs, {}, "while_loop");

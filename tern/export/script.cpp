@@ -7,6 +7,7 @@
 #include "tern/base/format.h"
 #include "tern/capture/retrace.h"
 #include "tern/export/export.h"
+#include "tern/export/script_values.h"
 #include "tern/ops.h"
 #include "tern/script/signature.h"
 
@@ -104,7 +105,7 @@ void fold_number(ir::Graph& graph, ir::Node& read, const Tensor& t) {
 }  // namespace
 
 ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method) {
-  std::unique_ptr<ir::Graph> graph = module.inlined_graph(method);
+  std::unique_ptr<ir::Graph> graph = module.whole_graph(method);
   auto data = std::make_shared<ExportedProgram::Data>();
   std::unordered_map<std::string, bool> is_parameter;
   for (const auto& [name, t] : module.named_parameters()) is_parameter[name] = true;
@@ -184,6 +185,28 @@ ExportedProgram from_script(const jit::ScriptModule& module, std::string_view me
   return ExportedProgram(data);
 }
 
+namespace {
+
+// Where a value that may be None or the length of a list turns out to depend on data, once more with flags
+// and with tensors that grow in their place. What that cannot say either is refused in the words of the first
+// attempt, which names what the script has.
+ExportedProgram lower_script(ExportedProgram& program) {
+  try {
+    return lower(program, capture::is_composite, Dialect::aten, true);
+  } catch (const Error& first) {
+    ir::Graph& graph = *program.mutable_data().graph;
+    bool split = split_optionals(graph), grown = lists_to_rows(graph);
+    if (!split && !grown) throw;
+    try {
+      return lower(program, capture::is_composite, Dialect::aten, true);
+    } catch (const Error&) {
+      throw first;
+    }
+  }
+}
+
+}  // namespace
+
 ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<Value>& examples,
                             std::string_view method, std::shared_ptr<ShapeEnv> shapes) {
   ExportedProgram program = from_script(module, method);
@@ -223,7 +246,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<V
   data.example_kwargs = Value::dict();
   ShapeEnv& env = *data.graph->shapes;
   size_t symbols = env.symbol_count();
-  ExportedProgram lowered = lower(program, capture::is_composite, Dialect::aten, true);
+  ExportedProgram lowered = lower_script(program);
   // A size that was to stay open and did not: the program would be wrong for others.
   for (uint32_t i = 0; i < symbols; ++i) {
     const ShapeEnv::SymbolInfo& s = env.symbol(i);

@@ -64,51 +64,48 @@ std::string_view Pickle::digits() const {
 }
 
 size_t Pickle::size() const {
-  const PickleNode& node = doc_->data_->nodes[id_];
+  const PickleDoc::Data& d = *doc_->data_;
+  const PickleNode& node = d.nodes[id_];
   switch (node.kind) {
     case PickleKind::tuple:
     case PickleKind::list:
     case PickleKind::set:
-      return doc_->data_->lists[node.a].size();
+      return node.size;
     case PickleKind::dict:
-      return doc_->data_->lists[node.a].size() / 2;
+      return node.size / 2;
     case PickleKind::object:
-      return doc_->data_->objects[node.a].items.size();
+      return d.elements_of(d.objects[node.a].items).size();
     default:
       expected("a tuple, list, set or dict");
   }
 }
 
 Pickle Pickle::operator[](size_t i) const {
-  const PickleNode& node = doc_->data_->nodes[id_];
+  const PickleDoc::Data& d = *doc_->data_;
+  const PickleNode& node = d.nodes[id_];
   if (node.kind == PickleKind::dict) expected("a tuple, list or set");
-  size_t n = size();
-  if (i >= n) failf(ErrorKind::file, "{}: {} has no element {}", doc_->data_->label, describe(), i);
-  return {doc_, node.kind == PickleKind::object ? doc_->data_->objects[node.a].items[i]
-                                                : doc_->data_->lists[node.a][i]};
+  if (i >= size()) failf(ErrorKind::file, "{}: {} has no element {}", d.label, describe(), i);
+  return {doc_, d.elements_of(node.kind == PickleKind::object ? d.objects[node.a].items : id_)[i]};
 }
 
-size_t Pickle::pair_count() const {
-  const PickleNode& node = doc_->data_->nodes[id_];
-  if (node.kind == PickleKind::dict) return doc_->data_->lists[node.a].size() / 2;
-  if (node.kind == PickleKind::object) return doc_->data_->objects[node.a].pairs.size() / 2;
+Span<const uint32_t> Pickle::pairs() const {
+  const PickleDoc::Data& d = *doc_->data_;
+  const PickleNode& node = d.nodes[id_];
+  if (node.kind == PickleKind::dict) return d.elements_of(id_);
+  if (node.kind == PickleKind::object) return d.elements_of(d.objects[node.a].pairs);
   expected("a dict");
 }
 
+size_t Pickle::pair_count() const { return pairs().size() / 2; }
+
 Pickle Pickle::key(size_t i) const {
   if (i >= pair_count()) failf(ErrorKind::file, "{}: {} has no pair {}", doc_->data_->label, describe(), i);
-  const PickleNode& node = doc_->data_->nodes[id_];
-  const auto& pairs =
-      node.kind == PickleKind::dict ? doc_->data_->lists[node.a] : doc_->data_->objects[node.a].pairs;
-  return {doc_, pairs[2 * i]};
+  return {doc_, pairs()[2 * i]};
 }
 
 Pickle Pickle::value(size_t i) const {
   if (i >= pair_count()) failf(ErrorKind::file, "{}: {} has no pair {}", doc_->data_->label, describe(), i);
-  const PickleNode& node = doc_->data_->nodes[id_];
-  const auto& pairs =
-      node.kind == PickleKind::dict ? doc_->data_->lists[node.a] : doc_->data_->objects[node.a].pairs;
-  return {doc_, pairs[2 * i + 1]};
+  return {doc_, pairs()[2 * i + 1]};
 }
 
 std::optional<Pickle> Pickle::find(std::string_view wanted) const {

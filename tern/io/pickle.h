@@ -83,6 +83,7 @@ class Pickle {
   friend class PickleParser;
   Pickle(const PickleDoc* doc, uint32_t id) : doc_(doc), id_(id) {}
   [[noreturn]] void expected(std::string_view what) const;
+  Span<const uint32_t> pairs() const;  // keys and values in turns
 
   const PickleDoc* doc_ = nullptr;
   uint32_t id_ = 0;

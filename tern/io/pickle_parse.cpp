@@ -89,6 +89,11 @@ std::string_view opcode_name(uint8_t code) {
   return "unknown opcode";
 }
 
+bool is_container(PickleKind kind) {
+  return kind == PickleKind::tuple || kind == PickleKind::list || kind == PickleKind::dict ||
+         kind == PickleKind::set;
+}
+
 // Longest integer accepted, in bytes: turning it into digits is quadratic.
 constexpr size_t kMaxLong = 256;
 
@@ -145,6 +150,9 @@ class PickleParser {
   PickleParser(Bytes bytes, std::string label, PickleLimits limits)
       : bytes_(bytes), limits_(limits), doc_(std::make_shared<PickleDoc>()), d_(*doc_->data_) {
     d_.label = std::move(label);
+    size_t likely = std::min<size_t>(bytes.size() / 4, 4096);
+    d_.nodes.reserve(likely);
+    d_.elements.reserve(likely);
   }
 
   std::shared_ptr<const PickleDoc> parse(size_t* consumed) {
@@ -200,9 +208,10 @@ class PickleParser {
     if (stack_.size() <= floor()) bad("the stack is empty");
     return stack_.back();
   }
-  std::vector<uint32_t> pop_to_mark() {
+  // What was pushed behind the last mark; valid until the next push.
+  Span<const uint32_t> pop_to_mark() {
     if (marks_.empty()) bad("there is no mark");
-    std::vector<uint32_t> items(stack_.begin() + static_cast<ptrdiff_t>(marks_.back()), stack_.end());
+    Span<const uint32_t> items(stack_.data() + marks_.back(), stack_.size() - marks_.back());
     stack_.resize(marks_.back());
     marks_.pop_back();
     return items;
@@ -227,13 +236,13 @@ class PickleParser {
     d_.nodes.push_back(node);
     return static_cast<uint32_t>(d_.nodes.size() - 1);
   }
-  uint32_t text(PickleKind kind, std::string_view value) {
+  uint32_t text(PickleKind kind, std::string_view value, std::string_view rest = {}) {
     PickleNode node(kind);
-    char* copy = static_cast<char*>(d_.text.allocate(value.size() + 1, 1));
-    if (!value.empty()) std::memcpy(copy, value.data(), value.size());
-    copy[value.size()] = 0;
+    node.size = value.size() + rest.size();
+    char* copy = static_cast<char*>(d_.text.allocate(node.size + 1, 1));
     node.text = copy;
-    node.size = value.size();
+    copy = std::copy(value.begin(), value.end(), copy);
+    *std::copy(rest.begin(), rest.end(), copy) = 0;
     return add(node);
   }
   uint32_t integer(int64_t value) {
@@ -251,16 +260,32 @@ class PickleParser {
     node.real = value;
     return add(node);
   }
-  uint32_t list(PickleKind kind, std::vector<uint32_t> items) {
+  uint32_t list(PickleKind kind, Span<const uint32_t> items = {}) {
     if (kind == PickleKind::dict && items.size() % 2) bad("a key has no value");
     PickleNode node(kind);
-    node.a = static_cast<uint32_t>(d_.lists.size());
-    d_.lists.push_back(std::move(items));
+    node.first = d_.elements.size();
+    node.size = node.a = static_cast<uint32_t>(items.size());
+    d_.elements.insert(d_.elements.end(), items.begin(), items.end());
     return add(node);
+  }
+  // A container that outgrows its room moves behind the others, to twice as much.
+  void extend(uint32_t target, Span<const uint32_t> items) {
+    PickleNode& node = d_.nodes[target];
+    size_t wanted = node.size + items.size();
+    if (wanted > node.a) {
+      size_t room = std::max<size_t>(wanted, 2 * size_t{node.a}), from = node.first;
+      if (room > UINT32_MAX) bad("a container is too large");
+      node.first = d_.elements.size();
+      node.a = static_cast<uint32_t>(room);
+      d_.elements.resize(node.first + room);
+      std::copy_n(d_.elements.data() + from, node.size, d_.elements.data() + node.first);
+    }
+    std::copy(items.begin(), items.end(), d_.elements.data() + node.first + node.size);
+    node.size = wanted;
   }
   uint32_t global(std::string_view module, std::string_view name) {
     if (module.empty() || name.empty()) bad("a global needs a module and a name");
-    uint32_t id = text(PickleKind::global, std::string(module) + std::string(name));
+    uint32_t id = text(PickleKind::global, module, name);
     if (module.size() > 0xFFFF) bad("the module's name is too long");
     d_.nodes[id].a = static_cast<uint32_t>(module.size());
     return id;
@@ -383,33 +408,30 @@ class PickleParser {
     return value;
   }
 
-  void append_to(uint32_t target, Span<const uint32_t> items) {
+  // Appends to a container of one of the kinds, or to what an object keeps for it in `own`.
+  void add_to(uint32_t target, Span<const uint32_t> items, PickleKind kind, uint32_t PickleObject::*own,
+              std::string_view how) {
     PickleNode node = d_.nodes[target];
-    std::vector<uint32_t>* list;
-    if (node.kind == PickleKind::list)
-      list = &d_.lists[node.a];
-    else if (node.kind == PickleKind::object)
-      list = &d_.objects[node.a].items;
-    else
-      bad(fmt::format("cannot append to a {}", name_of(node.kind)));
-    list->insert(list->end(), items.begin(), items.end());
+    if (node.kind == PickleKind::object) {
+      target = d_.objects[node.a].*own;
+      if (target == kNoPickle) target = d_.objects[node.a].*own = list(kind);
+    } else if (node.kind != kind) {
+      bad(fmt::format("cannot {} a {}", how, name_of(node.kind)));
+    }
+    extend(target, items);
+  }
+  void append_to(uint32_t target, Span<const uint32_t> items) {
+    add_to(target, items, PickleKind::list, &PickleObject::items, "append to");
   }
   void set_on(uint32_t target, Span<const uint32_t> pairs) {
     if (pairs.size() % 2) bad("a key has no value");
-    PickleNode node = d_.nodes[target];
-    std::vector<uint32_t>* list;
-    if (node.kind == PickleKind::dict)
-      list = &d_.lists[node.a];
-    else if (node.kind == PickleKind::object)
-      list = &d_.objects[node.a].pairs;
-    else
-      bad(fmt::format("cannot set items of a {}", name_of(node.kind)));
-    list->insert(list->end(), pairs.begin(), pairs.end());
+    add_to(target, pairs, PickleKind::dict, &PickleObject::pairs, "set items of");
   }
   uint32_t tuple_of(size_t n) {
-    std::vector<uint32_t> items(n);
-    for (size_t i = n; i-- > 0;) items[i] = pop();
-    return list(PickleKind::tuple, std::move(items));
+    if (stack_.size() - floor() < n) bad("the stack is empty");
+    uint32_t id = list(PickleKind::tuple, {stack_.data() + stack_.size() - n, n});
+    stack_.resize(stack_.size() - n);
+    return id;
   }
   std::string_view popped_string() {
     uint32_t id = pop();
@@ -555,7 +577,7 @@ bool PickleParser::step() {
       break;
 
     case ')':
-      push(list(PickleKind::tuple, {}));
+      push(list(PickleKind::tuple));
       break;
     case 't':
       push(list(PickleKind::tuple, pop_to_mark()));
@@ -570,19 +592,19 @@ bool PickleParser::step() {
       push(tuple_of(3));
       break;
     case ']':
-      push(list(PickleKind::list, {}));
+      push(list(PickleKind::list));
       break;
     case 'l':
       push(list(PickleKind::list, pop_to_mark()));
       break;
     case '}':
-      push(list(PickleKind::dict, {}));
+      push(list(PickleKind::dict));
       break;
     case 'd':
       push(list(PickleKind::dict, pop_to_mark()));
       break;
     case 0x8f:
-      push(list(PickleKind::set, {}));
+      push(list(PickleKind::set));
       break;
     case 0x91:
       push(list(PickleKind::set, pop_to_mark()));
@@ -593,7 +615,7 @@ bool PickleParser::step() {
       break;
     }
     case 'e': {
-      std::vector<uint32_t> items = pop_to_mark();
+      Span<const uint32_t> items = pop_to_mark();
       append_to(top(), items);
       break;
     }
@@ -605,17 +627,13 @@ bool PickleParser::step() {
       break;
     }
     case 'u': {
-      std::vector<uint32_t> pairs = pop_to_mark();
+      Span<const uint32_t> pairs = pop_to_mark();
       set_on(top(), pairs);
       break;
     }
     case 0x90: {
-      std::vector<uint32_t> items = pop_to_mark();
-      PickleNode node = d_.nodes[top()];
-      if (node.kind != PickleKind::set && node.kind != PickleKind::object)
-        bad(fmt::format("cannot add items to a {}", name_of(node.kind)));
-      auto& list = node.kind == PickleKind::set ? d_.lists[node.a] : d_.objects[node.a].items;
-      list.insert(list.end(), items.begin(), items.end());
+      Span<const uint32_t> items = pop_to_mark();
+      add_to(top(), items, PickleKind::set, &PickleObject::items, "add items to");
       break;
     }
 
@@ -652,11 +670,10 @@ bool PickleParser::step() {
       break;
     }
     case 'o': {
-      std::vector<uint32_t> items = pop_to_mark();
+      Span<const uint32_t> items = pop_to_mark();
       if (items.empty()) bad("there is no class");
-      uint32_t callable = items.front();
-      items.erase(items.begin());
-      push(object(callable, list(PickleKind::tuple, std::move(items)), false));
+      uint32_t callable = items[0];
+      push(object(callable, list(PickleKind::tuple, {items.data() + 1, items.size() - 1}), false));
       break;
     }
     case 'b': {
@@ -703,54 +720,54 @@ bool PickleParser::step() {
   return true;
 }
 
-// Depth and the length of a walk, by a post-order over the values; a back edge is a cycle.
+// Depth and the length of a walk, by a post-order over the values that hold others; a back edge is a cycle.
 void PickleParser::check_shape() {
-  size_t n = d_.nodes.size();
-  auto child = [&](uint32_t id, size_t i) -> uint32_t {
-    const PickleNode& node = d_.nodes[id];
-    switch (node.kind) {
-      case PickleKind::tuple:
-      case PickleKind::list:
-      case PickleKind::dict:
-      case PickleKind::set:
-        return i < d_.lists[node.a].size() ? d_.lists[node.a][i] : kNoPickle;
-      case PickleKind::persistent:
-        return i == 0 ? node.a : kNoPickle;
-      case PickleKind::object: {
-        const PickleObject& o = d_.objects[node.a];
-        if (i == 0) return o.callable;
-        if (i == 1) return o.args;
-        i -= 2;
-        for (uint32_t optional : {o.kwargs, o.state}) {
-          if (optional == kNoPickle) continue;
-          if (i == 0) return optional;
-          --i;
-        }
-        if (i < o.items.size()) return o.items[i];
-        i -= o.items.size();
-        return i < o.pairs.size() ? o.pairs[i] : kNoPickle;
-      }
-      default:
-        return kNoPickle;
-    }
-  };
   struct Frame {
     uint32_t id;
     size_t next;
     uint32_t depth;
     uint64_t walk;
   };
-  std::vector<uint32_t> depth(n, 0);  // 0: not seen, kNoPickle: being visited
-  std::vector<uint64_t> walk(n, 0);
+  struct Shape {
+    uint32_t depth = 0;  // 0: not seen, kNoPickle: being visited
+    uint64_t walk = 0;
+  };
+  auto is_leaf = [&](uint32_t id) {
+    PickleKind kind = d_.nodes[id].kind;
+    return kind != PickleKind::object && kind != PickleKind::persistent && !is_container(kind);
+  };
+  auto child = [&](uint32_t id, size_t i) -> uint32_t {
+    const PickleNode& node = d_.nodes[id];
+    if (is_container(node.kind)) return i < node.size ? d_.elements[node.first + i] : kNoPickle;
+    if (node.kind == PickleKind::persistent) return i == 0 ? node.a : kNoPickle;
+    if (node.kind != PickleKind::object) return kNoPickle;
+    const PickleObject& o = d_.objects[node.a];
+    for (uint32_t part : {o.callable, o.args, o.kwargs, o.state}) {
+      if (part == kNoPickle) continue;
+      if (i-- == 0) return part;
+    }
+    for (uint32_t own : {o.items, o.pairs}) {
+      Span<const uint32_t> held = d_.elements_of(own);
+      if (i < held.size()) return held[i];
+      i -= held.size();
+    }
+    return kNoPickle;
+  };
+  std::vector<Shape> shapes(d_.nodes.size());
   std::vector<Frame> frames;
   frames.push_back({d_.root, 0, 0, 1});
-  depth[d_.root] = kNoPickle;
+  shapes[d_.root].depth = kNoPickle;
   while (!frames.empty()) {
     Frame& frame = frames.back();
+    if (const PickleNode& node = d_.nodes[frame.id]; is_container(node.kind)) {
+      size_t from = frame.next;
+      while (frame.next < node.size && is_leaf(d_.elements[node.first + frame.next])) ++frame.next;
+      if (frame.next > from) frame.depth = std::max(frame.depth, 1u);
+      frame.walk = std::min(frame.walk + (frame.next - from), limits_.max_walk + 1);
+    }
     uint32_t next = child(frame.id, frame.next);
     if (next == kNoPickle) {
-      depth[frame.id] = frame.depth + 1;
-      walk[frame.id] = frame.walk;
+      shapes[frame.id] = {frame.depth + 1, frame.walk};
       if (frame.depth + 1 > limits_.max_depth)
         bad(fmt::format("values are nested deeper than {}", limits_.max_depth));
       if (frame.walk > limits_.max_walk)
@@ -758,18 +775,19 @@ void PickleParser::check_shape() {
       frames.pop_back();
       continue;
     }
-    if (depth[next] == 0) {
-      depth[next] = kNoPickle;
+    Shape shape = is_leaf(next) ? Shape{1, 1} : shapes[next];
+    if (shape.depth == 0) {
+      shapes[next].depth = kNoPickle;
       frames.push_back({next, 0, 0, 1});
       continue;  // comes back to the same child, which is then done
     }
     ++frame.next;
-    if (depth[next] == kNoPickle) {
+    if (shape.depth == kNoPickle) {
       d_.cyclic = true;
       continue;
     }
-    frame.depth = std::max(frame.depth, depth[next]);
-    frame.walk = std::min(frame.walk + walk[next], limits_.max_walk + 1);
+    frame.depth = std::max(frame.depth, shape.depth);
+    frame.walk = std::min(frame.walk + shape.walk, limits_.max_walk + 1);
   }
 }
 

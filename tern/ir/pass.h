@@ -13,6 +13,9 @@ struct PassOptions {
   Function<void(std::string_view what)> report = {};  // called with "rule mul_one: %mul" and the like
   size_t max_folded = 1 << 16;                        // elements of a tensor that constant folding may make
   bool fold_memory = true;                            // fold_constants: tensors and containers, too
+  // What PyTorch's own passes leave: dce loops whose rounds compute something for each other (but no draws
+  // that nobody uses), fold_constants text that is put together.
+  bool as_torch = false;
   bool is_off(std::string_view name) const;
 };
 

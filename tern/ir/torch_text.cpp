@@ -254,6 +254,14 @@ struct TorchPrinter {
   }
 };
 
+// x.to(device), for which PyTorch has an operator of its own.
+bool moves(const Node& n) {
+  if (n.qualified() != "aten::to.dtype_layout") return false;
+  for (size_t i : {1, 2, 4, 7})
+    if (!n.input(i).is_none()) return false;
+  return !n.input(3).is_none();
+}
+
 // Lists that stand for what a call left out are constants; and what a with statement is left with goes only
 // to the method that is called.
 void lists_of_schemas(Graph& graph, Block& block) {
@@ -261,6 +269,12 @@ void lists_of_schemas(Graph& graph, Block& block) {
     for (Block* b : n.blocks()) lists_of_schemas(graph, *b);
     while (n.meta("with") && n.inputs().size() > 1) n.remove_input(n.inputs().size() - 1);
     if (!n.op()) continue;
+    if (moves(n)) {
+      n.set_input(1, In(n.input(3)));
+      n.set_input(2, In());
+      for (size_t i : {7, 4, 3}) n.remove_input(i);
+      continue;
+    }
     const std::vector<SchemaArg>& args = n.op()->schema().args;
     for (size_t i = 0; i < args.size(); ++i) {
       const Operand& o = n.input(i);

@@ -18,7 +18,7 @@ std::string root_of(const io::ZipReader& zip) {
     bool found = false;
     for (const io::ZipMember& m : zip.members()) {
       if (m.name == wanted) return "";
-      if (!m.name.ends_with("/" + std::string(wanted))) continue;
+      if (!m.name.ends_with(wanted) || m.name[m.name.size() - wanted.size() - 1] != '/') continue;
       std::string root = m.name.substr(0, m.name.size() - wanted.size());
       if (!found || root.size() < best.size()) best = root;
       found = true;
@@ -59,8 +59,8 @@ tern::Value read_pickle(const io::ZipReader& zip, const std::string& member, Sto
 namespace {
 
 // Example inputs are kept for their types and sizes; their storages are empty.
-void read_traced_inputs(const io::ZipReader& zip, const std::string& root, script::Unit& unit,
-                        const std::string& type_name) {
+script::TracedInputs read_traced_inputs(const io::ZipReader& zip, const std::string& root,
+                                        const std::string& type_name) {
   StorageReader nothing = [](std::string_view, uint64_t) { return io::Blob{}; };
   std::string member = root + "traced_inputs.pkl";
   io::Blob blob = zip.read(member, io::Crc::check);
@@ -70,17 +70,19 @@ void read_traced_inputs(const io::ZipReader& zip, const std::string& root, scrip
   Unpickler unpickler(label, nothing);
   unpickler.without_data = true;
   tern::Value methods = unpickler.read(doc->root());
-  if (!methods.is_dict()) return;
+  script::TracedInputs traced;
+  if (!methods.is_dict()) return traced;
   for (auto& [name, inputs] : methods.entries())
-    if (name.is_string() && inputs.is_list())
-      unit.traced_inputs[type_name + "." + name.string()] = inputs.items();
+    if (name.is_string() && inputs.is_list()) traced[type_name + "." + name.string()] = inputs.items();
+  return traced;
 }
 
 ScriptModule load_archive(const io::ZipReader& zip, const LoadOptions& options) {
   std::string root = root_of(zip);
   auto has = [&](std::string_view name) { return zip.find(root + std::string(name)) != nullptr; };
   bool code = false;
-  for (const io::ZipMember& m : zip.members()) code = code || m.name.starts_with(root + "code/");
+  const std::string code_folder = root + "code/";
+  for (const io::ZipMember& m : zip.members()) code = code || m.name.starts_with(code_folder);
   if (!code && has("bytecode.pkl"))
     failf(ErrorKind::not_supported,
           "{}: a model for PyTorch Mobile: it holds bytecode instead of code. Save the original with "
@@ -114,7 +116,7 @@ ScriptModule load_archive(const io::ZipReader& zip, const LoadOptions& options) 
   // The code is read while the archive is open; afterwards everything needed is compiled or kept as source.
   auto sources = std::make_shared<std::map<std::string, std::string>>();
   for (const io::ZipMember& m : zip.members())
-    if (m.name.starts_with(root + "code/") && m.name.ends_with(".py"))
+    if (m.name.starts_with(code_folder) && m.name.ends_with(".py"))
       upgrade_source((*sources)[m.name.substr(root.size())] =
                          std::string(io::as_text(zip.read(m, io::Crc::check).bytes)),
                      version);
@@ -140,7 +142,12 @@ ScriptModule load_archive(const io::ZipReader& zip, const LoadOptions& options) 
     for (auto& [name, content] : *options.extra_files)
       if (has("extra/" + name)) content = zip.read_text(root + "extra/" + name);
   ScriptModule module(object);
-  if (has("traced_inputs.pkl")) read_traced_inputs(zip, root, *unit, module.type_name());
+  if (has("traced_inputs.pkl"))
+    unit->read_traced_inputs = [archive = zip.archive(), label = zip.label(), root,
+                                type = module.type_name()] {
+      return read_traced_inputs(io::ZipReader(archive, label), root, type);
+    };
+  if (options.compile_all) unit->traced_inputs();
   if (options.facts) {
     options.facts->version = version;
     for (const io::ZipMember& m : zip.members())

@@ -337,15 +337,15 @@ class Needed {
 };
 
 // {"forward": [inputs]}: types and sizes; the storages are there but empty, as PyTorch keeps them.
-std::string traced_inputs(const ScriptModule& module, const script::Unit& unit, size_t& storages) {
+std::string traced_inputs(const ScriptModule& module, script::Unit& unit, size_t& storages) {
   io::PickleWriter out;
   bool any = false;
   out.global("torch.jit._pickle", "restore_type_tag");
   out.empty_dict();
   out.mark();
   for (const std::string& method : module.methods()) {
-    auto it = unit.traced_inputs.find(module.type_name() + "." + method);
-    if (it == unit.traced_inputs.end()) continue;
+    auto it = unit.traced_inputs().find(module.type_name() + "." + method);
+    if (it == unit.traced_inputs().end()) continue;
     bool plain = true;
     for (const tern::Value& v : it->second)
       plain &= v.is_tensor() || v.is_int() || v.is_float() || v.is_bool();

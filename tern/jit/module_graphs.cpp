@@ -7,6 +7,7 @@
 #include "tern/ir/pass.h"
 #include "tern/ir/type_merge.h"
 #include "tern/jit/script_module.h"
+#include "tern/script/preoptimise.h"
 #include "tern/script/run_graph.h"
 
 namespace tern::jit {
@@ -18,11 +19,14 @@ using script::Object;
 
 namespace {
 
-// Calls are replaced until none is left that can be; a function that calls itself stays a call.
+// Calls are replaced until none is left that can be; a function that calls itself stays a call. As PyTorch
+// shows it, what takes the place of a call was optimised before, and tasks and the ends of a `with` stay
+// calls.
 void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
-                  std::vector<const script::Function*>& active) {
+                  std::vector<const script::Function*>& active, bool as_shown) {
   for (ir::Node& node : block) {
-    for (ir::Block* b : node.blocks()) inline_calls(graph, *b, unit, active);
+    if (as_shown && (node.is("prim::fork") || node.meta("with"))) continue;
+    for (ir::Block* b : node.blocks()) inline_calls(graph, *b, unit, active, as_shown);
     script::Function* f = nullptr;
     if (node.is("prim::CallMethod") && node.input(0).is_value() &&
         node.input(0).value().type()->is(TypeKind::class_)) {
@@ -36,8 +40,9 @@ void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
     unit.compile(*f);
     active.push_back(f);
     std::unique_ptr<ir::Graph> body = f->graph().clone();
-    inline_calls(*body, body->top(), unit, active);
+    inline_calls(*body, body->top(), unit, active, as_shown);
     active.pop_back();
+    if (as_shown) script::preoptimise(*body);
     ir::ValueMap map;
     for (size_t i = 0; i < body->inputs().size(); ++i) map.emplace(body->inputs()[i], ir::In(node.input(i)));
     std::vector<ir::In> results;
@@ -55,11 +60,11 @@ void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
   }
 }
 
-std::unique_ptr<ir::Graph> inlined(const script::Function& f, script::Unit& unit) {
+std::unique_ptr<ir::Graph> inlined(const script::Function& f, script::Unit& unit, bool as_shown = false) {
   unit.compile(const_cast<script::Function&>(f));
   std::unique_ptr<ir::Graph> g = f.graph().clone();
   std::vector<const script::Function*> active{&f};
-  inline_calls(*g, g->top(), unit, active);
+  inline_calls(*g, g->top(), unit, active, as_shown);
   return g;
 }
 std::unique_ptr<ir::Graph> optimised(const script::Function& f, script::Unit& unit) {
@@ -129,6 +134,10 @@ std::string ScriptModule::code(std::string_view name) const {
 }
 
 std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {
+  return inlined(method(name), *self().unit, true);
+}
+
+std::unique_ptr<ir::Graph> ScriptModule::whole_graph(std::string_view name) const {
   return inlined(method(name), *self().unit);
 }
 
@@ -146,7 +155,7 @@ std::unique_ptr<ir::Graph> ScriptModule::graph_for(Span<const tern::Value> args,
 std::unique_ptr<ir::Graph> ScriptModule::shaped_graph(const std::vector<tern::Value>& inputs,
                                                       std::string_view name,
                                                       std::shared_ptr<ShapeEnv> shapes) const {
-  std::unique_ptr<ir::Graph> g = inlined_graph(name);
+  std::unique_ptr<ir::Graph> g = whole_graph(name);
   if (shapes) g->shapes = std::move(shapes);
   const std::vector<script::Argument>& args = arguments(name);
   if (inputs.size() + 1 > args.size())

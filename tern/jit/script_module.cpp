@@ -148,8 +148,9 @@ std::string ScriptModule::signature(std::string_view name) const {
   return text + ") -> " + script::plain(f.returns())->str(ir::TypeStyle::annotation);
 }
 std::vector<tern::Value> ScriptModule::traced_inputs(std::string_view name) const {
-  auto it = self().unit->traced_inputs.find(type_name() + "." + std::string(name));
-  return it == self().unit->traced_inputs.end() ? std::vector<tern::Value>() : it->second;
+  script::TracedInputs& all = self().unit->traced_inputs();
+  auto it = all.find(type_name() + "." + std::string(name));
+  return it == all.end() ? std::vector<tern::Value>() : it->second;
 }
 
 void ScriptModule::set_traced_inputs(std::string_view name, const std::vector<tern::Value>& inputs) const {
@@ -161,7 +162,7 @@ void ScriptModule::set_traced_inputs(std::string_view name, const std::vector<te
                                                    v.tensor().dtype(), kMeta, true))
                          : v);
   }
-  self().unit->traced_inputs[type_name() + "." + std::string(name)] = std::move(kept);
+  self().unit->traced_inputs()[type_name() + "." + std::string(name)] = std::move(kept);
 }
 
 namespace {

@@ -65,8 +65,10 @@ class ScriptModule {
   bool is_training() const;
 
   const ir::Graph& graph(std::string_view method = "forward") const;
-  // With every method and function call replaced by its body.
+  // With calls replaced by what they call, optimised as PyTorch does it; tasks and `with` keep theirs.
   std::unique_ptr<ir::Graph> inlined_graph(std::string_view method = "forward") const;
+  // With every method and function call replaced by its body as it stands.
+  std::unique_ptr<ir::Graph> whole_graph(std::string_view method = "forward") const;
   // What is run: calls inlined, then dead code, duplicates of constants and no-ops removed.
   std::unique_ptr<ir::Graph> optimized_graph(std::string_view method = "forward") const;
   // The optimised graph after a run on these arguments: every tensor has the type it had then.

@@ -65,7 +65,7 @@ std::string difference(const std::string& a, const std::string& b) {
 
 // The graph without sizes and with numbers for names: those differ between inputs, the program must not.
 std::unique_ptr<ir::Graph> canonical(const ScriptModule& module, const std::string& method) {
-  std::unique_ptr<ir::Graph> g = module.inlined_graph(method);
+  std::unique_ptr<ir::Graph> g = module.whole_graph(method);
   ir::lower_tuples(*g);
   ir::dce(*g);
   ir::lists_to_nodes(*g);
@@ -180,7 +180,7 @@ bool draws_numbers(const ir::Node& n) {
 }
 
 void warn_of_random_nodes(const ScriptModule& module, const std::string& method) {
-  std::unique_ptr<ir::Graph> g = module.inlined_graph(method);
+  std::unique_ptr<ir::Graph> g = module.whole_graph(method);
   std::string nodes;
   int found = 0;
   for (const ir::Node& n : g->top())

@@ -75,11 +75,10 @@ enum class StmtKind : uint8_t {
   pass,
   del_,
   global,
-  assert_,   // value, message
-  raise,     // value
-  with,      // targets: context, name or null, context, ...
-  with_end,  // made by the compiler
-  def_,      // op: the name; body. Of archives only: what fork() runs
+  assert_,  // value, message
+  raise,    // value
+  with,     // targets: context, name or null, context, ...
+  def_,     // op: the name; body. Of archives only: what fork() runs
 };
 
 struct Stmt;
@@ -105,10 +104,9 @@ struct Def {
   std::string name;
   uint32_t at = 0;
   std::vector<std::string> decorators;
-  std::vector<Param> params;
-  ExprPtr returns;
-  // Read when it is first needed, by read_body: until then it is the part of the source between these
-  // offsets.
+  // Read when first needed, by read_def: until then they are the part of the source between these offsets.
+  mutable std::vector<Param> params;
+  mutable ExprPtr returns;
   mutable Body body;
   mutable uint32_t unread_from = 0, unread_to = 0;
 };
@@ -119,6 +117,7 @@ struct Class {
   std::vector<std::string> decorators;
   std::vector<std::string> bases;  // dotted
   mutable Body body;               // assignments and annotations, until the class is declared
+  mutable uint32_t unread_from = 0, unread_to = 0;  // their part of the source, until read_class
   std::vector<Def> methods;
 };
 
@@ -130,11 +129,12 @@ struct File {
   std::vector<uint32_t> line_starts;
 };
 
-// Throws Error(value) with line, column and a caret. Nesting is bounded. With Bodies::leave what a function
-// does is not looked at until read_body.
+// Throws Error(value) with line, column and a caret. Nesting is bounded. With Bodies::leave nothing but
+// names is looked at until read_def and read_class.
 enum class Bodies : uint8_t { read, leave };
 File parse_file(SourcePtr source, Bodies bodies = Bodies::read);
-void read_body(const SourcePtr& source, const Def& def);
+void read_def(const SourcePtr& source, const Def& def);
+void read_class(const SourcePtr& source, const Class& c);
 ExprPtr parse_expression(SourcePtr source);
 
 }  // namespace tern::script

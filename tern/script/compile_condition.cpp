@@ -101,13 +101,17 @@ Condition Compiler::both_conditions(const Expr& e) {
   ir::Block& second = is_and ? then : otherwise;
   (is_and ? otherwise : then).add_return(In(!is_and));
   Condition b;
+  Frame asked, other;
   {
     Inside there(*this, second);
     for (const Refinement& r : is_and ? a.when_true : a.when_false) refine(r);
     b = condition(*e.items[1]);
     second.add_return(operand(b.value));
+    asked = there.frame;
   }
-  c.value = typed(node.output(), Type::boolean());
+  other.block = is_and ? &otherwise : &then;
+  if (strict_) merge(node, is_and ? asked : other, is_and ? other : asked, false, false, e.at);
+  c.value = typed(node.output(0), Type::boolean());
   auto join = [](std::vector<Refinement> x, const std::vector<Refinement>& y) {
     x.insert(x.end(), y.begin(), y.end());
     return x;
@@ -136,7 +140,6 @@ Condition Compiler::identity(const Expr& l, const Expr& r, bool negated, uint32_
     }
     if (left->kind == ExprKind::name && !t->is(TypeKind::any)) {
       (negated ? c.when_true : c.when_false).push_back({left->text, without(t, Type::none())});
-      if (strict_) (negated ? c.when_false : c.when_true).push_back({left->text, Type::none()});
     }
   }
   at_ = at;
@@ -229,11 +232,13 @@ Val Compiler::ternary(const Expr& e, const Type* hint) {
   at_ = e.at;
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   Val sides[2];
+  Frame frames[2];
   ir::Block* blocks[2] = {&node.add_block(), &node.add_block()};
   for (int k = 0; k < 2; ++k) {
     Inside there(*this, *blocks[k]);
     for (const Refinement& r : k == 0 ? c.when_true : c.when_false) refine(r);
     sides[k] = materialise(value(*e.items[k == 0 ? 0 : 2], hint), hint);
+    frames[k] = there.frame;
   }
   const Type* type = unify(sides[0].type, sides[1].type);
   if (!type && hint && subtype(sides[0].type, hint) && subtype(sides[1].type, hint)) type = hint;
@@ -241,7 +246,10 @@ Val Compiler::ternary(const Expr& e, const Type* hint) {
     error(e.at, fmt::format("if-expression's true branch has type {} but false branch has type {}",
                             say(sides[0]), say(sides[1])));
   for (int k = 0; k < 2; ++k) blocks[k]->add_return(sides[k].in);
-  return typed(node.add_output(type), type);
+  Val chosen = typed(node.add_output(type), type);
+  // What a side has told about the types of names stays told.
+  if (strict_) merge(node, frames[0], frames[1], false, false, e.at);
+  return chosen;
 }
 
 }  // namespace tern::script

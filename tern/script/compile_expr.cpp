@@ -179,6 +179,8 @@ void Compiler::refine(const Refinement& r) {
   }
   refined.type = r.type;
   frame_->values[r.name] = std::move(refined);
+  // Printed source says by itself what it assigns.
+  if (strict_ && frame_->assigned_set.insert(r.name).second) frame_->assigned.push_back(r.name);
 }
 const ir::Type* Compiler::declared_type(const std::string& name) {
   for (Frame* f = frame_; f; f = f->parent)

@@ -1,6 +1,7 @@
 // The names the language itself gives a meaning: len, range, isinstance, annotate, ...
 
 #include <unordered_map>
+#include <utility>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
@@ -61,8 +62,13 @@ Val Compiler::fork_closure(const Stmt& closure) {
   ir::Node& node = make("prim::fork", {}, {});
   ir::Block& block = node.add_block();
   Inside there(*this, block);
+  std::vector<Loop*> around;
+  std::swap(around, loops_);
+  bool in_task = std::exchange(in_task_, true);
   list(statements);
   Val result = materialise(value(*last.value));
+  std::swap(around, loops_);
+  in_task_ = in_task;
   block.add_return(result.in);
   const Type* type = Type::future(plain(result.type));
   return typed(node.add_output(type), type);

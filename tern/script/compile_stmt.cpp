@@ -1,6 +1,5 @@
 // Statements: control flow into prim::If and prim::Loop with carried values. A path that leaves (return,
-// break, continue) takes what follows it out of the other path's way: the rest moves into the branch that
-// goes on, or under a flag.
+// break, continue) ends with a node that says so; exits.h makes values of them.
 #include <algorithm>
 
 #include "tern/base/format.h"
@@ -9,59 +8,6 @@
 #include "tern/script/inlining.h"
 
 namespace tern::script {
-namespace {
-
-constexpr unsigned exit_return = 1, exit_break = 2, exit_continue = 4;
-// Names that no source can have.
-const std::string ret = "$ret", returned = "$returned", broke = "$broke", left = "$left";
-
-// Walks without recursion into expressions: only where statements can stand.
-Exits exits_of_list(const std::vector<const Stmt*>& list);
-Exits exits_of_stmt(const Stmt& s) {
-  switch (s.kind) {
-    case StmtKind::return_:
-      return {false, exit_return};
-    case StmtKind::break_:
-      return {false, exit_break};
-    case StmtKind::continue_:
-      return {false, exit_continue};
-    case StmtKind::raise:
-      return {false, 0};
-    case StmtKind::with:
-      return exits_of(s.body);
-    case StmtKind::if_: {
-      Exits a = exits_of(s.body), b = exits_of(s.otherwise);
-      return {a.falls_through || b.falls_through, a.kinds | b.kinds};
-    }
-    case StmtKind::while_:
-    case StmtKind::for_: {
-      Exits a = exits_of(s.body);
-      return {true, a.kinds & exit_return};
-    }
-    default:
-      return {};
-  }
-}
-Exits exits_of_list(const std::vector<const Stmt*>& list) {
-  Exits all;
-  for (const Stmt* s : list) {
-    Exits e = exits_of_stmt(*s);
-    all.kinds |= e.kinds;
-    if (!e.falls_through) {
-      all.falls_through = false;
-      break;
-    }
-  }
-  return all;
-}
-
-}  // namespace
-
-Exits exits_of(const Body& body) {
-  std::vector<const Stmt*> list;
-  for (const StmtPtr& s : body) list.push_back(s.get());
-  return exits_of_list(list);
-}
 
 Compiler::List Compiler::pointers(const Body& body) {
   List list;
@@ -70,95 +16,11 @@ Compiler::List Compiler::pointers(const Body& body) {
 }
 
 void Compiler::list(const List& statements) {
-  struct Depth {
-    explicit Depth(int& d) : depth(d) { ++depth; }
-    ~Depth() { --depth; }
-    int& depth;
-  } deeper(list_depth_);
-  if (list_depth_ > 1500 && !statements.empty())
-    error(statements[0]->at, "too many branches that return, one after the other: split the function");
-  for (size_t i = 0; i < statements.size(); ++i) {
-    const Stmt& s = *statements[i];
-    at_ = s.at;
-    auto rest = [&] { return List(statements.begin() + static_cast<long>(i) + 1, statements.end()); };
-    if (s.kind == StmtKind::with) {
-      with_statement(s);
-      List inside = pointers(s.body), after = rest();
-      inside.push_back(&with_end());
-      inside.insert(inside.end(), after.begin(), after.end());
-      return list(inside);
-    }
-    if (s.kind == StmtKind::if_) {
-      Condition c = condition(*s.value);
-      List then = pointers(s.body), otherwise = pointers(s.otherwise);
-      if (c.known) {
-        // Only the branch that can run is compiled; what follows comes after it in the same list.
-        for (const Refinement& r : *c.known ? c.when_true : c.when_false) refine(r);
-        List taken = *c.known ? then : otherwise, after = rest();
-        taken.insert(taken.end(), after.begin(), after.end());
-        return list(taken);
-      }
-      Exits t = exits_of_list(then), f = exits_of_list(otherwise);
-      if (!t.falls_through && !f.falls_through) return if_statement(c, then, otherwise, s.at);
-      if (!(t.kinds | f.kinds)) {
-        if_statement(c, then, otherwise, s.at);
-        if (!t.falls_through)
-          for (const Refinement& r : c.when_false) refine(r);
-        if (!f.falls_through)
-          for (const Refinement& r : c.when_true) refine(r);
-        continue;
-      }
-      if (!t.falls_through && !f.kinds) {
-        List after = rest();
-        otherwise.insert(otherwise.end(), after.begin(), after.end());
-        return if_statement(c, then, otherwise, s.at);
-      }
-      if (!f.falls_through && !t.kinds) {
-        List after = rest();
-        then.insert(then.end(), after.begin(), after.end());
-        return if_statement(c, then, otherwise, s.at);
-      }
-      if ((t.kinds | f.kinds) & exit_return) ensure_return_slot();
-      set(left, constant(false));
-      if_statement(c, then, otherwise, s.at);
-      if (i + 1 == statements.size()) return;
-      Condition gone;
-      gone.value = *find(left);
-      return if_statement(gone, {}, rest(), s.at);
-    }
-    if (s.kind == StmtKind::while_ || s.kind == StmtKind::for_) {
-      bool leaves = exits_of(s.body).kinds & exit_return;
-      if (leaves) {
-        ensure_return_slot();
-        set(returned, constant(false));
-        set(left, constant(false));
-      }
-      size_t withs = withs_.size();
-      if (s.kind == StmtKind::while_) {
-        loop_statement(s);
-      } else {
-        Sugar over = iterable(sugar(*s.value), s.value->at);
-        if (std::optional<std::vector<Sugar>> items = static_items(over, s.value->at)) {
-          if (leaves) return unroll_from(s, *items, 0, rest());
-          unroll_from(s, *items, 0, {});
-          continue;
-        }
-        for_statement(s, over);
-      }
-      withs_.resize(withs);
-      if (!leaves) continue;
-      Val gone = *find(returned);
-      set(left, gone);
-      if (!loops_.empty()) set(broke, gone);
-      if (i + 1 == statements.size()) return;
-      Condition c;
-      c.value = gone;
-      return if_statement(c, {}, rest(), s.at);
-    }
-    statement(s);
-    if (s.kind == StmtKind::return_ || s.kind == StmtKind::break_ || s.kind == StmtKind::continue_ ||
-        s.kind == StmtKind::raise)
-      return;
+  for (const Stmt* s : statements) {
+    // What follows a return or raise is not looked at.
+    if (frame_->diverged) return;
+    at_ = s->at;
+    statement(*s);
   }
 }
 
@@ -166,8 +28,17 @@ void Compiler::statement(const Stmt& s) {
   switch (s.kind) {
     case StmtKind::pass:
       return;
-    case StmtKind::with_end:
-      return leave_with();
+    case StmtKind::with:
+      return with_statement(s);
+    case StmtKind::if_:
+      return if_statement(condition(*s.value), pointers(s.body), pointers(s.otherwise), s.at);
+    case StmtKind::while_:
+      return loop_statement(s);
+    case StmtKind::for_: {
+      Sugar over = iterable(sugar(*s.value), s.value->at);
+      if (std::optional<std::vector<Sugar>> items = static_items(over, s.value->at)) return unroll(s, *items);
+      return for_statement(s, over);
+    }
     case StmtKind::def_:
       closures_[s.op] = &s;
       return;
@@ -177,7 +48,14 @@ void Compiler::statement(const Stmt& s) {
       return;
     }
     case StmtKind::assign: {
-      Sugar v = sugar(*s.value, target_hint(*s.targets[0]));
+      const Type* hint = target_hint(*s.targets[0]);
+      Sugar v = sugar(*s.value, hint);
+      mark_constant(*s.value);
+      // PyTorch finds the type of an empty list later, and its variable gives it no name.
+      if (strict_ && !hint && s.value->kind == ExprKind::list && s.value->items.empty()) {
+        v.self = materialise(std::move(v.self));
+        v.self.held = true;
+      }
       for (const ExprPtr& t : s.targets) {
         if (s.targets.size() == 1)
           assign_sugar(*t, std::move(v));
@@ -194,15 +72,10 @@ void Compiler::statement(const Stmt& s) {
       return return_statement(s);
     case StmtKind::break_:
       if (loops_.empty()) error(s.at, "SyntaxError: 'break' outside loop");
-      leave_withs(loops_.back()->withs);
-      set(broke, constant(true));
-      set(left, constant(true));
-      return;
+      return leave_round(s, true);
     case StmtKind::continue_:
       if (loops_.empty()) error(s.at, "SyntaxError: 'continue' not properly in loop");
-      leave_withs(loops_.back()->withs);
-      set(left, constant(true));
-      return;
+      return leave_round(s, false);
     case StmtKind::assert_:
       return assert_statement(s);
     case StmtKind::raise:
@@ -212,6 +85,11 @@ void Compiler::statement(const Stmt& s) {
     default:
       error(s.at, "a statement that is not part of TorchScript");
   }
+}
+
+void Compiler::mark_constant(const Expr& e) {
+  if (!strict_ || e.kind != ExprKind::constant) return;
+  if (e.value.is_none() || e.value.is_bool() || e.value.is_string()) make(said_constant, {}, {});
 }
 
 // A name that was annotated keeps saying which empty list or None is meant.
@@ -232,6 +110,7 @@ void Compiler::annotated_statement(const Stmt& s) {
     return;
   }
   Val v = value(*s.value, type);
+  mark_constant(*s.value);
   // What self.x is declared to be comes from the class body; here only the value's own type counts.
   if (target.kind == ExprKind::attribute) {
     if (v.kind == Val::plain && v.type->is(TypeKind::none) && !strict_) v.type = type;
@@ -271,61 +150,45 @@ void Compiler::delete_statement(const Stmt& s) {
 
 // ---- with ----
 
-// Its end, where what comes after the body goes on.
-const Stmt& Compiler::with_end() {
-  static const Stmt end = [] {
-    Stmt s;
-    s.kind = StmtKind::with_end;
-    return s;
-  }();
-  return end;
-}
-
 void Compiler::with_statement(const Stmt& s) {
+  struct Open {
+    Val context;
+    ir::Node* begin;
+    bool grad_mode;  // to go back to, or an object with __exit__
+  };
+  std::vector<Open> open;
   for (size_t i = 0; i + 1 < s.targets.size(); i += 2) {
     const Expr& e = *s.targets[i];
-    Sugar context = sugar(e);
-    With with;
-    if (context.kind == Sugar::special && context.text != "device") {
-      with.grad_mode = true;
+    Sugar sugared = sugar(e);
+    if (sugared.kind == Sugar::special && sugared.text != "device") {
       at_ = s.at;
-      with.context = simple("aten::is_grad_enabled", {}, Type::boolean());
-      make("aten::set_grad_enabled", {In(context.text == "enable_grad")}, {});
-      withs_.push_back(std::move(with));
+      Val before = simple("aten::is_grad_enabled", {}, Type::boolean());
+      ir::Node& begin = make("aten::set_grad_enabled", {In(sugared.text == "enable_grad")}, {});
+      open.push_back({before, &begin, true});
       continue;
     }
-    with.context = materialise(as_value(std::move(context), e.at));
-    ClassType* c = class_of(with.context);
+    Val context = materialise(as_value(std::move(sugared), e.at));
+    ClassType* c = class_of(context);
     if (!c) error(e.at, "With item expression must return an object");
-    if (!c->method("__enter__"))
-      error(e.at, fmt::format("{} does not have a function with the name __enter__",
-                              class_text(with.context.type)));
-    if (!c->method("__exit__"))
-      error(e.at,
-            fmt::format("{} does not have a function with the name __exit__", class_text(with.context.type)));
-    Val entered = call_magic(with.context, "__enter__", {}, s.at);
+    for (const char* method : {"__enter__", "__exit__"})
+      if (!c->method(method))
+        error(e.at,
+              fmt::format("{} does not have a function with the name {}", class_text(context.type), method));
+    Val entered = call_magic(context, "__enter__", {}, s.at);
     mark_with(entered);
+    open.push_back({context, graph_->insert_point().prev(), false});
     if (s.targets[i + 1]) assign(*s.targets[i + 1], entered);
-    withs_.push_back(std::move(with));
   }
-  with_counts_.push_back(s.targets.size() / 2);
-}
-void Compiler::leave_with() {
-  size_t count = with_counts_.empty() ? 1 : with_counts_.back();
-  if (!with_counts_.empty()) with_counts_.pop_back();
-  size_t down_to = withs_.size() - std::min(count, withs_.size());
-  leave_withs(down_to);
-  withs_.resize(down_to);
-}
-// The ends of the contexts that are left; they stay open for what else is compiled in them.
-void Compiler::leave_withs(size_t down_to) {
-  for (size_t k = withs_.size(); k-- > down_to;) {
-    With with = withs_[k];
-    if (with.grad_mode)
-      make("aten::set_grad_enabled", {with.context.in}, {});
+  list(pointers(s.body));
+  for (; !open.empty(); open.pop_back()) {
+    const Open& last = open.back();
+    at_ = s.at;
+    if (last.grad_mode)
+      make("aten::set_grad_enabled", {last.context.in}, {});
     else
-      mark_with(call_magic(with.context, "__exit__",
+      mark_with(call_magic(last.context, "__exit__",
                            {constant(tern::Value()), constant(tern::Value()), constant(tern::Value())}, at_));
+    exits_.withs.emplace_back(last.begin, graph_->insert_point().prev());
   }
 }
 // The two calls are one statement when they are written back as source.
@@ -349,8 +212,6 @@ void Compiler::if_branches(const Condition& c, const Body_& then, const Body_& o
   }
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   Frame branches[2];
-  std::vector<With> open = withs_;
-  std::vector<size_t> counts = with_counts_;
   for (int k = 0; k < 2; ++k) {
     Frame& f = branches[k];
     f.parent = frame_;
@@ -358,30 +219,36 @@ void Compiler::if_branches(const Condition& c, const Body_& then, const Body_& o
     ir::Node& saved = graph_->insert_point();
     graph_->insert_at_end(*f.block);
     frame_ = &f;
-    withs_ = open;
-    with_counts_ = counts;
     for (const Refinement& r : k == 0 ? c.when_true : c.when_false) refine(r);
     k == 0 ? then() : otherwise();
     frame_ = f.parent;
     graph_->insert_at(saved);
   }
-  withs_ = std::move(open);
-  with_counts_ = std::move(counts);
-  if (branches[0].diverged && branches[1].diverged) frame_->diverged = true;
-  merge(node, branches[0], branches[1], branches[0].diverged, branches[1].diverged, at);
+  bool diverged[2] = {branches[0].diverged, branches[1].diverged};
+  if (strict_ && diverged[0] && diverged[1]) {
+    frame_->diverged = true;
+    return;
+  }
+  if (diverged[0] && diverged[1]) frame_->diverged = true;
+  merge(node, branches[0], branches[1], diverged[0], diverged[1], at);
+  // Printed source casts by itself where a branch raises.
+  if (strict_ || diverged[0] == diverged[1]) return;
+  for (const Refinement& r : diverged[0] ? c.when_false : c.when_true) refine(r);
 }
 
 void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b_diverges, uint32_t at) {
   std::vector<std::string> names = a.assigned;
   for (const std::string& n : b.assigned)
     if (!a.assigned_set.count(n)) names.push_back(n);
+  if (strict_) std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     auto look = [&](Frame& f) -> Val* {
       if (auto it = f.values.find(name); it != f.values.end()) return &it->second;
       if (f.undefined.count(name)) return nullptr;
       return find(name);
     };
-    Val *x = look(a), *y = look(b);
+    // Of a side that has left, nothing is looked at.
+    Val *x = strict_ && a_diverges ? nullptr : look(a), *y = strict_ && b_diverges ? nullptr : look(b);
     if ((!x && !a_diverges) || (!y && !b_diverges) || (!x && !y)) {
       Frame& missing = !x ? a : b;
       auto it = missing.undefined.find(name);
@@ -431,16 +298,6 @@ void Compiler::merge(ir::Node& node, Frame& a, Frame& b, bool a_diverges, bool b
 
 Val Compiler::uninitialized(const Type* type) { return simple("prim::Uninitialized", {}, type); }
 
-void Compiler::ensure_return_slot() {
-  if (find(ret)) return;
-  if (!returns_) {
-    if (!provisional_) throw ReturnTypeNeeded{};
-    set(ret, uninitialized(Type::any()));
-    return;
-  }
-  set(ret, uninitialized(returns_));
-}
-
 // ---- loops ----
 
 void Compiler::target_names(const Expr& e, Names& names) {
@@ -450,16 +307,34 @@ void Compiler::target_names(const Expr& e, Names& names) {
     for (const ExprPtr& i : e.items) target_names(*i, names);
 }
 
-void Compiler::assigned_names(const Body& body, Names& names, bool& returns) {
+void Compiler::assigned_names(const Body& body, Names& names) {
   for (const StmtPtr& s : body) {
     if (s->kind == StmtKind::def_) continue;
     if (s->kind == StmtKind::assign || s->kind == StmtKind::annotated || s->kind == StmtKind::augmented ||
         s->kind == StmtKind::for_)
       for (const ExprPtr& t : s->targets)
         if (t) target_names(*t, names);
-    if (s->kind == StmtKind::return_) returns = true;
-    assigned_names(s->body, names, returns);
-    assigned_names(s->otherwise, names, returns);
+    if (s->kind == StmtKind::if_ || s->kind == StmtKind::while_ || s->kind == StmtKind::assert_)
+      refined_names(*s->value, names);
+    assigned_names(s->body, names);
+    assigned_names(s->otherwise, names);
+  }
+}
+// A condition that tells more about the type of a name gives the name a new value.
+void Compiler::refined_names(const Expr& e, Names& names) {
+  if (!strict_) return;
+  bool is = e.kind == ExprKind::binary && (e.text == "is" || e.text == "is not");
+  bool call = e.kind == ExprKind::call && e.items.size() == 3 && e.items[0]->text == "isinstance";
+  if (is || call) {
+    for (const ExprPtr& i : e.items) {
+      Val* v = i->kind == ExprKind::name ? find(i->text) : nullptr;
+      if (v &&
+          (v->type->is(TypeKind::optional) || v->type->is(TypeKind::union_) || v->type->is(TypeKind::any)))
+        names.insert(i->text);
+    }
+  } else if (e.kind == ExprKind::unary ||
+             (e.kind == ExprKind::binary && (e.text == "and" || e.text == "or"))) {
+    for (const ExprPtr& i : e.items) refined_names(*i, names);
   }
 }
 
@@ -474,29 +349,18 @@ void Compiler::for_statement(const Stmt& s, Sugar& over) {
   emit_loop(s, length(over, s.value->at), nullptr, {}, &over);
 }
 
-// Tuples and lists of modules have their elements known: the body is compiled once for each. Where it can
-// return, what follows goes under a flag.
-void Compiler::unroll_from(const Stmt& s, std::vector<Sugar>& items, size_t k, const List& rest) {
-  Exits e = exits_of(s.body);
-  if (e.kinds & (exit_break | exit_continue))
-    error(
-        s.at,
-        "break and continue are not possible in a loop over a tuple or a list of modules, which is unrolled");
+// Tuples and lists of modules have their elements known: the body is compiled once for each.
+void Compiler::unroll(const Stmt& s, std::vector<Sugar>& items) {
+  Loop loop;
+  loop.unrolled = true;
+  loops_.push_back(&loop);
   List body = pointers(s.body);
-  if (!(e.kinds & exit_return)) {
-    for (Sugar& item : items) {
-      assign_sugar(*s.targets[0], std::move(item));
-      list(body);
-    }
-    return;
+  for (Sugar& item : items) {
+    if (frame_->diverged) break;
+    assign_sugar(*s.targets[0], std::move(item));
+    list(body);
   }
-  if (k == items.size()) return list(rest);
-  assign_sugar(*s.targets[0], std::move(items[k]));
-  list(body);
-  Condition gone;
-  gone.value = *find(left);
-  if_branches(
-      gone, [] {}, [&] { unroll_from(s, items, k + 1, rest); }, s.at);
+  loops_.pop_back();
 }
 
 void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
@@ -504,13 +368,14 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   at_ = s.at;
   Names names;
   Loop loop;
-  assigned_names(s.body, names, loop.has_return);
-  if (loop.has_return) {
-    names.insert(ret);
-    names.insert(returned);
+  assigned_names(s.body, names);
+  if (s.kind == StmtKind::while_) {
+    refined_names(*s.value, names);
+    loop.condition = s.value.get();
   }
   // The variable of a `for` is carried too when it was defined before: it keeps its last value.
   if (s.kind == StmtKind::for_) target_names(*s.targets[0], names);
+  if (strict_) std::sort(names.order.begin(), names.order.end());
   struct Carried {
     std::string name;
     const Type* type;
@@ -522,9 +387,9 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
     if (!v) continue;
     const Type* type = plain(v->type);
     if (const Type* declared = declared_type(name); declared && v->type->fits(*declared)) type = declared;
-    if (name == ret && returns_) type = returns_;
     inputs.push_back(v->in);
     carried.push_back({name, type});
+    loop.carried.push_back(name);
   }
   ir::Node& node = make("prim::Loop", inputs, {});
   ir::Block& block = node.add_block();
@@ -540,40 +405,14 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   graph_->insert_at_end(block);
   Frame* outer = frame_;
   frame_ = &inside;
-  loop.withs = withs_.size();
   loops_.push_back(&loop);
-  inside.values[broke] = constant(false);
-  inside.values[left] = constant(false);
   if (start)
     for (const Refinement& r : start->when_true) refine(r);
   if (over) assign_sugar(*s.targets[0], element(*over, typed(counter, Type::integer()), s.value->at));
   list(pointers(s.body));
   loops_.pop_back();
 
-  // Whether to go on.
-  Val stop = *find(broke);
-  In next;
-  if (start) {
-    if (stop.is_constant() && !stop.in.constant().to_bool()) {
-      next = operand(condition(*s.value).value);
-    } else if (stop.is_constant()) {
-      next = In(false);
-    } else {
-      at_ = s.at;
-      ir::Node& choice = make("prim::If", {stop.in}, {Type::boolean()});
-      choice.add_block().add_return(In(false));
-      ir::Block& going = choice.add_block();
-      {
-        Inside there(*this, going);
-        going.add_return(operand(condition(*s.value).value));
-      }
-      next = In(choice.output());
-    }
-  } else {
-    next = stop.is_constant() ? In(!stop.in.constant().to_bool())
-                              : simple("aten::__not__", {stop.in}, Type::boolean()).in;
-  }
-  block.add_return(next);
+  block.add_return(start ? operand(condition(*s.value).value) : In(true));
   for (const Carried& c : carried) {
     Val* v = find(c.name);
     if (!v) {
@@ -595,31 +434,35 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
     set(c.name, typed(out, c.type));
   }
   for (const std::string& name : inside.assigned)
-    if (name[0] != '$' && !find(name)) frame_->undefined[name] = {};
+    if (!find(name)) frame_->undefined[name] = {};
 }
 
 // ---- leaving ----
 
+// What the round would carry on if it ended here, after the answer whether there is another one.
+void Compiler::leave_round(const Stmt& s, bool for_good) {
+  const Loop& loop = *loops_.back();
+  if (loop.unrolled)
+    error(
+        s.at,
+        "Because we emit iteration over Modulelists or Tuples as unrolled loops, we do not support break or "
+        "continue inside the body of these loops");
+  std::vector<In> inputs{In(!for_good)};
+  if (!for_good && loop.condition) inputs[0] = operand(condition(*loop.condition).value);
+  for (const std::string& name : loop.carried) {
+    Val* v = find(name);
+    if (!v) error(s.at, fmt::format("undefined value {}", name));
+    inputs.push_back(v->in);
+  }
+  at_ = s.at;
+  make("prim::LoopContinuation", std::move(inputs), {});
+  leaves_ = true;
+}
+
 void Compiler::return_statement(const Stmt& s) {
+  if (in_task_) error(s.at, "what fork() runs returns once, at its end");
   Val v = s.value ? value(*s.value, returns_) : constant(tern::Value());
-  auto mixed = [&](const Val& now) {
-    error(s.at,
-          fmt::format(
-              "Previous return statement returned a value of type {} but this return statement returns a "
-              "value of type {}",
-              ir_text(found_returns_), say(now)));
-  };
-  if (provisional_) {
-    v = materialise(v);
-    const Type* t = plain(v.type);
-    if (found_returns_) {
-      const Type* both = unify(found_returns_, t);
-      if (!both) mixed(v);
-      t = both;
-    }
-    found_returns_ = t;
-    v.type = Type::any();
-  } else if (returns_) {
+  if (returns_) {
     std::optional<Val> fitting = try_type(v, returns_);
     if (fitting && strict_ && !convert(v, returns_, false) && !v.type->is_tensor() &&
         !v.type->is(TypeKind::number))
@@ -629,26 +472,33 @@ void Compiler::return_statement(const Stmt& s) {
             fmt::format("Return value was annotated as having type {} but is actually of type {}",
                         ir_text(returns_), say(v)));
     v = materialise(std::move(*fitting), returns_);
-    v.type = returns_;
+    at_ = s.at;
+    if (strict_ && returns_->is(TypeKind::any) && !v.type->is(TypeKind::any))
+      v = simple("prim::unchecked_cast", {v.in}, returns_);
   } else {
-    // Without annotation: the first return decides, a later one that widens it makes a second run necessary.
     v = materialise(v);
     const Type* t = plain(v.type);
     const Type* both = found_returns_ ? unify(found_returns_, t) : t;
-    if (!both) mixed(v);
-    if (found_returns_ && both != found_returns_) throw ReturnTypeNeeded{};
+    if (!both)
+      error(s.at,
+            fmt::format(
+                "Previous return statement returned a value of type {} but this return statement returns a "
+                "value of type {}",
+                ir_text(found_returns_), say(v)));
     found_returns_ = both;
-    if (both != t) v.type = both;
   }
-  leave_withs(0);
-  set(ret, std::move(v));
-  set(returned, constant(true));
-  set(left, constant(true));
-  if (!loops_.empty()) set(broke, constant(true));
+  frame_->diverged = true;
+  // The last statement of most functions; before it no path has left.
+  if (frame_->block == &graph_->top() && !leaves_) {
+    graph_->add_output(v.in);
+    return;
+  }
+  at_ = s.at;
+  make("prim::ReturnStmt", {v.in}, {});
+  leaves_ = true;
 }
 
 void Compiler::assert_statement(const Stmt& s) {
-  Condition c = condition(*s.value);
   auto raise = [&] {
     Val text = constant("AssertionError: ");
     if (s.message) {
@@ -660,21 +510,11 @@ void Compiler::assert_statement(const Stmt& s) {
         text = simple("aten::add", {text.in, m.in}, Type::string());
     }
     make("prim::RaiseException", {text.in, In()}, {});
+    frame_->diverged = true;
+    leaves_ = leaves_ || strict_;
   };
-  if (c.known) {
-    for (const Refinement& r : c.when_true) refine(r);
-    if (!*c.known) raise();
-    return;
-  }
-  at_ = s.at;
-  ir::Node& node = make("prim::If", {operand(c.value)}, {});
-  node.add_block();
-  ir::Block& fails = node.add_block();
-  {
-    Inside there(*this, fails);
-    raise();
-  }
-  for (const Refinement& r : c.when_true) refine(r);
+  if_branches(
+      condition(*s.value), [] {}, raise, s.at);
 }
 
 void Compiler::raise_statement(const Stmt& s) {
@@ -702,6 +542,7 @@ void Compiler::raise_statement(const Stmt& s) {
   }
   at_ = s.at;
   make("prim::RaiseException", {operand(text), In(kind)}, {});
+  leaves_ = leaves_ || strict_;
 }
 
 }  // namespace tern::script

@@ -9,6 +9,7 @@
 
 #include "tern/base/format.h"
 #include "tern/ir/verify.h"
+#include "tern/script/exits.h"
 #include "tern/script/functional.h"
 
 namespace tern::script {
@@ -129,46 +130,6 @@ tern::Value fit_literal(tern::Value v, const Type* type) {
     v.set_element_type(type->element());
   }
   return v;
-}
-
-// Unused results of prim::If and unused carried values of prim::Loop, and what only they needed.
-void prune(ir::Block& block) {
-  for (ir::Node* n = block.last(); n != &block.return_node();) {
-    ir::Node& node = *n;
-    n = node.prev();
-    if (node.is("prim::If")) {
-      for (size_t i = node.num_outputs(); i-- > 0;) {
-        if (node.output(i).has_uses()) continue;
-        node.remove_output(i);
-        for (ir::Block* b : node.blocks()) b->return_node().remove_input(i);
-      }
-    } else if (node.is("prim::Loop")) {
-      ir::Block& body = *node.blocks()[0];
-      for (size_t i = node.num_outputs(); i-- > 0;) {
-        if (node.output(i).has_uses()) continue;
-        ir::Value& p = body.param(i + 1);
-        const ir::Operand& back = body.returns()[i + 1];
-        bool only_itself = !p.has_uses() || (p.num_uses() == 1 && back.is_value() && &back.value() == &p);
-        if (!only_itself) continue;
-        node.remove_output(i);
-        body.return_node().remove_input(i + 1);
-        body.remove_param(i + 1);
-        node.remove_input(i + 2);
-      }
-    }
-    for (ir::Block* b : node.blocks()) prune(*b);
-    bool used = false;
-    for (ir::Value* v : node.outputs()) used = used || v->has_uses();
-    if (used) continue;
-    bool removable = node.is("prim::Uninitialized") || node.is("prim::unchecked_cast") ||
-                     node.is("prim::GetAttr") || node.is("prim::TupleUnpack") ||
-                     node.is("prim::TupleIndex") || node.is("aten::__is__") || node.is("aten::__isnot__") ||
-                     node.is("aten::__not__") || node.is("aten::IntImplicit") ||
-                     node.is("aten::FloatImplicit") || node.is("aten::ScalarImplicit") ||
-                     node.is("prim::ListConstruct") || node.is("prim::TupleConstruct");
-    if (node.is("prim::If")) removable = node.blocks()[0]->empty() && node.blocks()[1]->empty();
-    if (removable) node.graph().erase(node);
-  }
 }
 
 }  // namespace
@@ -293,6 +254,7 @@ void Compiler::declare(Unit& unit, Function& f) {
   const Source& source = *f.file_->source;
   std::string qualifier(before_last_dot(f.owner() ? f.owner()->name.view() : f.qualified().view()));
   const Def& d = f.signature_ ? *f.signature_ : *f.def_;
+  read_def(f.file_->source, d);
   std::vector<Argument> args;
   for (size_t i = 0; i < d.params.size(); ++i) {
     const Param& p = d.params[i];
@@ -350,25 +312,16 @@ void Compiler::compile(Unit& unit, Function& f) {
   declare(unit, f);
   f.state_ = Function::State::compiling;
   try {
-    read_body(f.file_->source, *f.def_);
-    const Type* returns = f.returns_;
-    std::unique_ptr<ir::Graph> graph;
-    for (int round = 0;; ++round) {
-      Compiler c(unit, f);
-      try {
-        c.run(returns);
-        returns = returns ? returns : c.found_returns_ ? c.found_returns_ : Type::none();
-        graph = std::move(c.graph_);
-        break;
-      } catch (const ReturnTypeNeeded&) {
-        // Once more only to learn what the function returns.
-        Compiler probe(unit, f);
-        probe.provisional_ = true;
-        probe.run(nullptr);
-        returns = probe.found_returns_ ? probe.found_returns_ : Type::none();
-      }
-    }
-    prune(graph->top());
+    read_def(f.file_->source, *f.def_);
+    Compiler c(unit, f);
+    c.run(f.returns_);
+    const Type* returns = f.returns_ ? f.returns_ : c.found_returns_ ? c.found_returns_ : Type::none();
+    std::unique_ptr<ir::Graph> graph = std::move(c.graph_);
+    if (c.leaves_) lower_exits(*graph, c.exits_);
+    if (c.strict_)
+      tidy(*graph);
+    else
+      prune(graph->top());
     if (unit.after_compile) unit.after_compile(*graph);
     ir::verify(*graph);
     f.returns_ = returns;
@@ -392,48 +345,42 @@ void Compiler::run(const Type* returns) {
     top.values[a.name.str()] = typed(v, a.type);
     top.declared[a.name.str()] = a.type;
   }
-  List body = pointers(def_.body);
-  Stmt last;
-  last.kind = StmtKind::return_;
-  last.at = def_.at;
-  if (exits_of(def_.body).falls_through) {
-    bool none_is_fine = !returns || returns->is(TypeKind::none) || returns->is(TypeKind::optional) ||
-                        returns->is(TypeKind::any);
+  for (size_t i = 0; i < function_.args().size(); ++i)
+    if (function_.args()[i].inferred) exits_.inferred.insert(graph_->inputs()[i]);
+  list(pointers(def_.body));
+  if (!top.diverged) {
+    bool none_is_fine = !returns || returns->is(TypeKind::none) ||
+                        (!strict_ && (returns->is(TypeKind::optional) || returns->is(TypeKind::any)));
     if (!none_is_fine)
       error(def_.at, "Function was not annotated as having type None, but does not return along all paths");
-    body.push_back(&last);
+    Stmt last;
+    last.kind = StmtKind::return_;
+    last.at = def_.at;
+    return_statement(last);
   }
-  list(body);
-  Val* v = find("$ret");
-  if (!v) {
-    auto it = top.undefined.find("$ret");
-    if (it != top.undefined.end() || !top.diverged) {
-      if (it != top.undefined.end())
-        error(def_.at, fmt::format("the return values do not fit together: {}", it->second.why));
-    }
-    graph_->add_output(returns && !returns->is(TypeKind::none) ? uninitialized(returns).in : In());
-  } else {
-    graph_->add_output(v->in);
+  // A function that only raises gives what it said, or nothing.
+  if (graph_->outputs().empty()) {
+    const Type* type = returns ? returns : found_returns_ ? found_returns_ : Type::none();
+    graph_->add_output(strict_ || !type->is(TypeKind::none) ? uninitialized(type).in : In());
   }
   frame_ = nullptr;
 }
 
-void Compiler::declare_class(Unit& unit, ClassType& type) {
-  if (!type.tree_) return;
-  const Class& c = *type.tree_;
-  const Body statements = std::move(c.body);
-  type.tree_ = nullptr;
+namespace {
+
+// Whether each class in the type stands in the text with its whole name: then it means the same anywhere.
+bool names_whole(const Type& t, std::string_view text) {
+  if (t.name() != Symbol() && text.find(t.name().view()) == std::string_view::npos) return false;
+  return std::all_of(t.elements().begin(), t.elements().end(),
+                     [&](const Type* e) { return names_whole(*e, text); });
+}
+
+}  // namespace
+
+// What a class says of itself before its methods.
+void Compiler::declare_attributes(Unit& unit, ClassType& type, const Body& statements) {
   const Source& source = *type.file_->source;
-  std::string qualifier(before_last_dot(type.name.view()));
-  std::string base = c.bases.empty() ? "" : c.bases[0];
-  base = base.substr(base.rfind('.') == std::string::npos ? 0 : base.rfind('.') + 1);
-  type.kind = base == "Module" ? ClassKind::module
-              : base == "NamedTuple" ? ClassKind::named_tuple
-              : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
-              : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
-                                                                 : ClassKind::plain;
-  for (const std::string& decorator : c.decorators)
-    if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
+  std::string_view qualifier = before_last_dot(type.name.view());
   if (type.kind == ClassKind::enumeration) {
     for (const StmtPtr& s : statements) {
       if (s->kind != StmtKind::assign || s->targets[0]->kind != ExprKind::name) continue;
@@ -448,23 +395,21 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     }
     return;
   }
-  std::set<std::string> parameters, buffers;
-  auto in_order = [&](const Expr& e, std::vector<std::string>& into) {
+  std::vector<std::string> parameters, buffers;
+  auto names = [&](const Expr& e, std::vector<std::string>& into) {
     if (e.kind == ExprKind::list)
       for (const ExprPtr& i : e.items)
         if (i->kind == ExprKind::constant && i->value.is_string()) into.push_back(i->value.string());
   };
-  auto names = [&](const Expr& e, std::set<std::string>& into) {
-    std::vector<std::string> all;
-    in_order(e, all);
-    into.insert(all.begin(), all.end());
+  auto has = [](const std::vector<std::string>& all, std::string_view name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
   };
   for (const StmtPtr& s : statements) {
     if (s->kind == StmtKind::assign && s->targets[0]->kind == ExprKind::name && s->targets.size() == 1) {
       if (s->targets[0]->text == "__parameters__") names(*s->value, parameters);
       if (s->targets[0]->text == "__buffers__") names(*s->value, buffers);
-      if (s->targets[0]->text == "__forward_pre_hooks__") in_order(*s->value, type.pre_hooks);
-      if (s->targets[0]->text == "__forward_hooks__") in_order(*s->value, type.hooks);
+      if (s->targets[0]->text == "__forward_pre_hooks__") names(*s->value, type.pre_hooks);
+      if (s->targets[0]->text == "__forward_hooks__") names(*s->value, type.hooks);
     }
   }
   for (const StmtPtr& s : statements) {
@@ -501,12 +446,43 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
       if (!v) fail_at(source, s->value->at, "the value of a constant must be a literal");
       a.role = Role::constant;
       a.value = fit_literal(*v, a.type);
-    } else if (parameters.count(a.name.str())) {
+    } else if (has(parameters, a.name.view())) {
       a.role = Role::parameter;
-    } else if (buffers.count(a.name.str())) {
+    } else if (has(buffers, a.name.view())) {
       a.role = Role::buffer;
     }
     type.add(std::move(a));
+  }
+}
+
+void Compiler::declare_class(Unit& unit, ClassType& type) {
+  if (!type.tree_) return;
+  const Class& c = *std::exchange(type.tree_, nullptr);
+  std::string_view base = c.bases.empty() ? "" : std::string_view(c.bases[0]);
+  base = base.substr(base.rfind('.') + 1);
+  type.kind = base == "Module" ? ClassKind::module
+              : base == "NamedTuple" ? ClassKind::named_tuple
+              : base == "Enum" || base == "IntEnum" ? ClassKind::enumeration
+              : base == "Interface" || base == "ModuleInterface" ? ClassKind::interface
+                                                                 : ClassKind::plain;
+  for (const std::string& decorator : c.decorators)
+    if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
+  const std::string& text = type.file_->source->text;
+  std::string_view attributes;
+  if (unit.loader && type.kind == ClassKind::module && c.body.empty())
+    attributes = std::string_view(text).substr(c.unread_from, c.unread_to - c.unread_from);
+  auto alike = attributes.empty() ? unit.by_attributes_.end() : unit.by_attributes_.find(attributes);
+  if (alike != unit.by_attributes_.end()) {
+    type.attributes = alike->second->attributes;
+    type.pre_hooks = alike->second->pre_hooks;
+    type.hooks = alike->second->hooks;
+  } else {
+    read_class(type.file_->source, c);
+    const Body statements = std::move(c.body);
+    declare_attributes(unit, type, statements);
+    auto named_whole = [&](const Attribute& a) { return names_whole(*a.type, attributes); };
+    if (!attributes.empty() && std::all_of(type.attributes.begin(), type.attributes.end(), named_whole))
+      unit.by_attributes_.emplace(attributes, &type);
   }
   for (const Def& d : c.methods) {
     auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "tern/script/ast.h"
+#include "tern/script/exits.h"
 #include "tern/script/signature.h"
 #include "tern/script/unit.h"
 
@@ -58,13 +59,6 @@ struct Condition {
   std::vector<Refinement> when_true, when_false;
 };
 
-// How a list of statements can end.
-struct Exits {
-  bool falls_through = true;
-  unsigned kinds = 0;  // 1 return, 2 break, 4 continue
-};
-Exits exits_of(const Body& body);
-
 // The value of `1.+2.j`, which is written as a sum; nothing if it is no such sum.
 std::optional<tern::Value> complex_literal(std::string_view op, const tern::Value& real,
                                            const tern::Value& imaginary);
@@ -76,6 +70,7 @@ class Compiler {
   static void declare(Unit& unit, Function& function);
   static void compile(Unit& unit, Function& function);
   static void declare_class(Unit& unit, ClassType& type);
+  static void declare_attributes(Unit& unit, ClassType& type, const Body& statements);
   static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
                                       const Expr& e);
 
@@ -121,14 +116,11 @@ class Compiler {
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
   };
+  // What a round of the loop around carries on, and what it asks before the next; nullptr: nothing.
   struct Loop {
-    bool has_return = false;
-    size_t withs = 0;  // that were open around it
-  };
-  // A context that is open: an object with __exit__, or the gradient mode to go back to.
-  struct With {
-    Val context;
-    bool grad_mode = false;
+    std::vector<std::string> carried;
+    const Expr* condition = nullptr;
+    bool unrolled = false;
   };
 
   // ---- the function ----
@@ -170,22 +162,21 @@ class Compiler {
   void for_statement(const Stmt& s, Sugar& over);
   void emit_loop(const Stmt& s, Val trip, const Condition* start,
                  std::vector<std::pair<const Expr*, Sugar>> per_trip, const Sugar* iterable);
-  void unroll_from(const Stmt& s, std::vector<Sugar>& items, size_t k, const List& rest);
+  void unroll(const Stmt& s, std::vector<Sugar>& items);
+  void leave_round(const Stmt& s, bool for_good);
   void return_statement(const Stmt& s);
   void assign(const Expr& target, Val v);
   void assign_sugar(const Expr& target, Sugar s);
   void assign_subscript(const Expr& target, Val v);
   void augmented(const Stmt& s);
+  void mark_constant(const Expr& e);
   void keep_long_string(const std::string& name, Val& v);
   void check_reassigned(const Expr& target, const Val& v, const Type* declared);
   const Type* target_hint(const Expr& target);
-  static const Stmt& with_end();
   void annotated_statement(const Stmt& s);
   void delete_statement(const Stmt& s);
   void with_statement(const Stmt& s);
-  void leave_with();
   static void mark_with(const Val& called);
-  void leave_withs(size_t down_to);
   void assert_statement(const Stmt& s);
   void raise_statement(const Stmt& s);
   // Each once, in the order of the source.
@@ -196,10 +187,10 @@ class Compiler {
       if (all.insert(name).second) order.push_back(name);
     }
   };
-  void assigned_names(const Body& body, Names& names, bool& returns);
+  void assigned_names(const Body& body, Names& names);
+  void refined_names(const Expr& e, Names& names);
   void target_names(const Expr& e, Names& names);
   Val uninitialized(const Type* type);
-  void ensure_return_slot();
 
   // ---- expressions ----
   Val value(const Expr& e, const Type* hint = nullptr);
@@ -267,6 +258,7 @@ class Compiler {
   Val fork_closure(const Stmt& closure);
   Val unknown_operator(const std::string& name, Args args, uint32_t at);
   Val length(const Sugar& iterable, uint32_t at);
+  void add_lengths(const Sugar& iterable, std::vector<In>& lengths, uint32_t at);
   Sugar element(const Sugar& iterable, const Val& index, uint32_t at);
   std::optional<std::vector<Sugar>> static_items(const Sugar& iterable, uint32_t at);
   Sugar iterable(Sugar s, uint32_t at);
@@ -285,21 +277,17 @@ class Compiler {
   bool plain_list_ = false;  // of the call that was matched last: see its node's meta
   std::unordered_map<std::string, const Stmt*> closures_;  // what fork() may name
   std::vector<Loop*> loops_;
-  std::vector<With> withs_;
-  std::vector<size_t> with_counts_;  // contexts of each open `with`
-  int list_depth_ = 0;
+  ExitFacts exits_;
+  bool leaves_ = false;   // there are paths that end before the function does
+  bool in_task_ = false;  // what fork() runs, which is written inside this function
   std::unordered_map<const ir::Value*, std::vector<Symbol>> fields_;  // tuples of named results
-  const Type* returns_ = nullptr;  // declared or found; nullptr: not known yet
-  bool provisional_ = false;       // the first of two runs, to find what is returned
-  const Type* found_returns_ = nullptr;
-  uint32_t at_ = 0;  // of what is compiled now
+  const Type* returns_ = nullptr;                                     // declared
+  const Type* found_returns_ = nullptr;                               // of all return statements so far
+  uint32_t at_ = 0;                                                   // of what is compiled now
   Symbol file_name_, function_name_;
   const ir::Origin* origin_ = nullptr;  // of the last node, which stood at marked_
   uint32_t marked_ = 0;
   int depth_ = 0;
 };
-
-// Thrown and caught inside this room: the type of a function's result is needed before it is known.
-struct ReturnTypeNeeded {};
 
 }  // namespace tern::script

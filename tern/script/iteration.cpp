@@ -45,16 +45,26 @@ Val Compiler::length(const Sugar& over, uint32_t at) {
     return simple("aten::__range_length",
                   {operand(over.items[0].self), operand(over.items[1].self), operand(step)}, Type::integer());
   }
-  if (over.text == "zip") {
-    if (over.items.empty()) error(at, "zip() needs something to iterate over");
-    std::vector<Val> lengths;
-    for (const Sugar& i : over.items) lengths.push_back(length(i, at));
-    Val least = lengths[0];
-    for (size_t i = 1; i < lengths.size(); ++i)
-      least = simple("prim::min", {operand(least), operand(lengths[i])}, Type::integer());
-    return least;
+  if (over.text != "zip" && over.text != "enumerate") return length(over.items[0], at);
+  if (over.items.empty()) error(at, "zip() needs something to iterate over");
+  std::vector<In> lengths;
+  add_lengths(over, lengths, at);
+  In all = simple("prim::ListConstruct", std::move(lengths), Type::list(Type::integer())).in;
+  return simple("prim::min", {all}, Type::integer());
+}
+// Of everything that is walked in step; enumerate() counts as long as there are numbers.
+void Compiler::add_lengths(const Sugar& over, std::vector<In>& lengths, uint32_t at) {
+  bool pairs = over.kind == Sugar::iterable && over.text == "enumerate";
+  if (over.kind != Sugar::iterable || (over.text != "zip" && !pairs)) {
+    lengths.push_back(operand(length(over, at)));
+    return;
   }
-  return length(over.items[0], at);
+  if (pairs && over.items.size() == 1) lengths.emplace_back(INT64_MAX);
+  if (pairs && over.items.size() == 2)
+    lengths.push_back(
+        simple("aten::__range_length", {operand(over.items[1].self), In(INT64_MAX), In(1)}, Type::integer())
+            .in);
+  for (size_t i = 0; i < (pairs ? 1 : over.items.size()); ++i) add_lengths(over.items[i], lengths, at);
 }
 
 Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
@@ -81,7 +91,8 @@ Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
     if (over.text == "enumerate") {
       Val i = index;
       if (over.items.size() == 2)
-        i = simple("aten::add", {operand(index), operand(over.items[1].self)}, Type::integer());
+        i = simple("aten::__derive_index", {operand(index), operand(over.items[1].self), In(1)},
+                   Type::integer());
       s.self.items.push_back(i);
       s.self.items.push_back(as_value(element(over.items[0], index, at), at));
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tern/base/format.h"
 
@@ -78,8 +79,8 @@ class Lexer {
     while (at_ < text_.size()) {
       if (line_start && depth_ == 0) {
         if (!start_line()) continue;
+        if (bodies_ == Bodies::leave && leave_unread()) continue;
         line_start = false;
-        in_head_ = bodies_ == Bodies::leave && text_.substr(at_, 4) == "def ";
       }
       char c = text_[at_];
       switch (class_of(c)) {
@@ -104,7 +105,6 @@ class Lexer {
           line_start = true;
         }
         ++at_;
-        if (line_start && in_head_) skip_body();
       } else if (c == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
       } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
@@ -136,10 +136,11 @@ class Lexer {
   }
 
   void name() {
-    size_t start = at_;
-    do ++at_;
-    while (at_ < text_.size() && (class_of(text_[at_]) == letter || class_of(text_[at_]) == digit));
-    add(TokenKind::name, start, at_, keyword(text_.substr(start, at_ - start)));
+    const char *start = text_.data() + at_, *end = text_.data() + text_.size(), *p = start + 1;
+    while (p < end && (class_of(*p) == letter || class_of(*p) == digit)) ++p;
+    std::string_view word(start, static_cast<size_t>(p - start));
+    add(TokenKind::name, at_, at_ + word.size(), keyword(word));
+    at_ += word.size();
   }
 
   // How far the line that begins here is indented, and where its text begins: npos when it is blank.
@@ -166,31 +167,62 @@ class Lexer {
     at_ = end == npos ? text_.size() : end + 1;
   }
 
-  // The lines behind a def's head that are indented more than it. Only what can hide the end of a line is
+  // With Bodies::leave, what begins on this line and is not read now. Only what can hide the end of a line is
   // looked at: brackets, strings, comments.
-  void skip_body() {
-    in_head_ = false;
-    if (tokens_.size() < 2 || !tokens_[tokens_.size() - 2].is(":")) return;
-    size_t first = npos, end = at_;
+  bool leave_unread() {
+    bool in_class = std::exchange(after_class_, starts("class "));
+    if (starts("def ")) {
+      unread_def();
+      return true;
+    }
+    if (!in_class || after_class_ || starts("@") || tokens_.back().kind != TokenKind::indent) return false;
+    size_t start = text_.rfind('\n', at_) + 1, end = at_;  // with its indentation, as the next lines
+    do end = skip_logical_line();
+    while (next_line([&](size_t width) { return width >= indents_.back(); }) && !starts("def ") &&
+           !starts("@"));
+    at_ = end;
+    unread(start, end);
+    return true;
+  }
+  // `def`, its name, then the whole definition as one token: its line, which brackets may make long, and the
+  // lines that are indented more.
+  void unread_def() {
+    size_t start = at_;
+    name();
+    while (at_ < text_.size() && class_of(text_[at_]) == space) ++at_;
+    if (at_ < text_.size() && class_of(text_[at_]) == letter) name();
+    size_t end = skip_logical_line();
+    while (next_line([&](size_t width) { return width > indents_.back(); })) end = skip_logical_line();
+    unread(start, end);
+  }
+  void unread(size_t start, size_t end) {
+    add(TokenKind::body, start, end);
+    add(TokenKind::newline, end, end);
+  }
+  bool starts(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
+  // To the text of the next line that is not blank, if it is indented as wanted.
+  template <class Wanted>
+  bool next_line(Wanted wanted) {
     while (at_ < text_.size()) {
       Indent indent = indent_of(at_);
       if (indent.text == npos) {
         skip_line();
         continue;
       }
-      if (indent.width <= indents_.back()) break;
-      first = std::min(first, indent.text);
+      if (!wanted(indent.width)) return false;
       at_ = indent.text;
-      end = skip_logical_line();
+      return true;
     }
-    if (first != npos) {
-      add(TokenKind::body, first, end);
-      add(TokenKind::newline, end, end);
-    }
+    return false;
   }
   size_t skip_logical_line() {
+    const char* end = text_.data() + text_.size();
     for (int open = 0; at_ < text_.size(); ++at_) {
-      switch (body_marks[static_cast<unsigned char>(text_[at_])]) {
+      const char* p = text_.data() + at_;
+      while (p < end && body_marks[static_cast<unsigned char>(*p)] == plain) ++p;
+      at_ = static_cast<size_t>(p - text_.data());
+      if (p == end) break;
+      switch (body_marks[static_cast<unsigned char>(*p)]) {
         case plain:
           break;
         case opens:
@@ -329,7 +361,7 @@ class Lexer {
   std::string_view text_;
   size_t at_;
   Bodies bodies_;
-  bool in_head_ = false;  // of a def whose body is left
+  bool after_class_ = false;  // the line before began with `class`
   int depth_ = 0;
   std::vector<size_t> opened_;
   std::vector<size_t> indents_;

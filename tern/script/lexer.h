@@ -43,8 +43,9 @@ struct Token {
   bool is_keyword() const { return lexeme >= first_keyword && lexeme != no_lexeme; }
 };
 
-// Of whole lines; places count from the beginning of the source. With Bodies::leave the indented block of a
-// def is one token, from its first statement to the end of its last line.
+// Of whole lines; places count from the beginning of the source. With Bodies::leave a def is three tokens:
+// the word, its name, and a body that reaches from the word to the end of its last line; the lines of a class
+// before its first method are one body.
 std::vector<Token> tokenize(const Source& source, size_t from = 0, size_t to = std::string_view::npos,
                             Bodies bodies = Bodies::read);
 

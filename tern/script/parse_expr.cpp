@@ -81,6 +81,7 @@ ExprPtr ExprParser::expression() {
   if (is("lambda")) fail_here("Lambda aren't supported");
   if (is("yield")) fail_here("Yield aren't supported");
   if (is("await")) fail_here("Await aren't supported");
+  if (stands_alone()) return atom();
   uint32_t at = token().at;
   ExprPtr value = condition();
   if (is(":=")) fail_here("NamedExpr aren't supported");
@@ -226,6 +227,14 @@ ExprPtr ExprParser::power() {
 }
 
 // A type. The usual one, a dotted name, is one node with the dots in its text.
+// Most operands are one word, string or number: the levels of operators between need not be asked.
+bool ExprParser::stands_alone() const {
+  TokenKind kind = token().kind;
+  const Token& next = ahead(1);
+  return (kind == TokenKind::name || kind == TokenKind::string || kind == TokenKind::number) &&
+         (next.kind == TokenKind::newline || next.is(",") || next.is(")") || next.is("]"));
+}
+
 ExprPtr ExprParser::annotation() {
   size_t last = at_;
   while (tokens_[last].kind == TokenKind::name && ahead(last + 1 - at_).is(".") &&

@@ -1,6 +1,8 @@
 // Source text → syntax tree: definitions and statements.
 #include "tern/script/parser.h"
 
+#include <iterator>
+
 #include "tern/base/format.h"
 
 namespace tern::script {
@@ -35,11 +37,10 @@ class Parser : public ExprParser {
     }
     return f;
   }
-  Body statements() {
-    Body body;
+  Def single_def(const std::vector<std::string>& decorators) { return def(is_ignored(decorators)); }
+  void lines(Body& body) {
     while (!at_end())
-      if (!take(TokenKind::newline)) statement(body);
-    return body;
+      if (!take(TokenKind::newline)) simple_line(body);
   }
 
  private:
@@ -66,6 +67,12 @@ class Parser : public ExprParser {
     expect("def");
     d.at = token().at;
     d.name = identifier();
+    if (token().kind == TokenKind::body) {
+      d.unread_from = token().at;
+      d.unread_to = token().end;
+      at_ += 2;  // body, newline
+      return d;
+    }
     expect("(");
     bool keyword_only = false;
     auto refuse = [&] {
@@ -96,18 +103,10 @@ class Parser : public ExprParser {
     if (take("->")) d.returns = annotation();
     uint32_t head = token().at;
     size_t from = at_ + 1;
-    if (ahead(2).kind == TokenKind::body) {
-      expect(":");
-      if (!ignored) {
-        d.unread_from = token().end;
-        d.unread_to = ahead(1).end;
-      }
-      at_ += 3;  // newline, body, newline
-    } else if (ignored) {
+    if (ignored)
       skip_block();
-    } else {
+    else
       d.body = block();
-    }
     while (from < tokens_.size() &&
            (tokens_[from].kind == TokenKind::newline || tokens_[from].kind == TokenKind::indent))
       ++from;
@@ -183,6 +182,11 @@ class Parser : public ExprParser {
       return c;
     }
     if (!take(TokenKind::indent)) fail_here("expected an indented block");
+    if (token().kind == TokenKind::body) {
+      c.unread_from = token().at;
+      c.unread_to = token().end;
+      at_ += 2;  // body, newline
+    }
     while (!take(TokenKind::dedent) && !at_end()) {
       if (take(TokenKind::newline)) continue;
       std::vector<std::string> decorators = read_decorators();
@@ -366,10 +370,21 @@ class Parser : public ExprParser {
 File parse_file(SourcePtr source, Bodies bodies) {
   return Parser(std::move(source), 0, std::string_view::npos, bodies).file();
 }
-void read_body(const SourcePtr& source, const Def& def) {
+void read_def(const SourcePtr& source, const Def& def) {
   if (def.unread_to == 0) return;
-  def.body = Parser(source, def.unread_from, def.unread_to).statements();
+  Def read = Parser(source, def.unread_from, def.unread_to).single_def(def.decorators);
+  def.params = std::move(read.params);
+  def.returns = std::move(read.returns);
+  def.body = std::move(read.body);
   def.unread_to = 0;
+}
+void read_class(const SourcePtr& source, const Class& c) {
+  if (c.unread_to == 0) return;
+  Body later = std::move(c.body);
+  c.body.clear();
+  Parser(source, c.unread_from, c.unread_to).lines(c.body);
+  std::move(later.begin(), later.end(), std::back_inserter(c.body));
+  c.unread_to = 0;
 }
 ExprPtr parse_expression(SourcePtr source) { return Parser(std::move(source)).single_expression(); }
 

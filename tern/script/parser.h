@@ -97,6 +97,7 @@ class ExprParser {
   ExprPtr target_list();
   ExprPtr starred();
   ExprPtr expression();
+  bool stands_alone() const;
   ExprPtr annotation();
   ExprPtr condition();
   ExprPtr conjunction();

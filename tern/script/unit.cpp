@@ -342,6 +342,15 @@ void Object::set(Symbol attribute, tern::Value value) {
 std::shared_ptr<Unit> Unit::make() { return std::shared_ptr<Unit>(new Unit); }
 Unit::~Unit() = default;
 
+TracedInputs& Unit::traced_inputs() {
+  std::lock_guard guard(growing_);
+  if (read_traced_inputs) {
+    traced_inputs_ = read_traced_inputs();
+    read_traced_inputs = nullptr;
+  }
+  return traced_inputs_;
+}
+
 bool Unit::has(Symbol qualified) const {
   return class_by_name_.count(qualified) || function_by_name_.count(qualified);
 }

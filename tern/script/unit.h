@@ -142,6 +142,9 @@ struct Object final : Box {
 // there is none.
 using SourceLoader = tern::Function<std::shared_ptr<const Source>(std::string_view qualifier)>;
 
+// Example inputs by the qualified name of a method: shapes and types, no data.
+using TracedInputs = std::unordered_map<std::string, std::vector<tern::Value>>;
+
 class Unit : public std::enable_shared_from_this<Unit> {
  public:
   static std::shared_ptr<Unit> make();
@@ -166,8 +169,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
 
   SourceLoader loader;
   std::vector<tern::Value> constants;  // CONSTANTS.c0, ...
-  // Example inputs by the qualified name of a method: shapes and types, no data.
-  std::unordered_map<std::string, std::vector<tern::Value>> traced_inputs;
+  TracedInputs& traced_inputs();
+  tern::Function<TracedInputs()> read_traced_inputs;     // if an archive has them: for the first who asks
   tern::Function<void(ir::Graph& graph)> after_compile;  // changes what was compiled (jit/upgraders.h)
   // Where a place in the source comes from, if an archive says so: nullopt if not.
   tern::Function<std::optional<ir::Origin>(const ir::Origin& place)> original;
@@ -186,6 +189,10 @@ class Unit : public std::enable_shared_from_this<Unit> {
   std::unordered_map<Symbol, ClassType*> class_by_name_;
   std::unordered_map<Symbol, Function*> function_by_name_;
   std::unordered_map<Symbol, bool> loaded_;  // qualifiers
+  TracedInputs traced_inputs_;
+  // Classes by the text of their attributes: an archive names the layers of a model apart, and most are
+  // alike.
+  std::unordered_map<std::string_view, const ClassType*> by_attributes_;
   std::recursive_mutex growing_;  // whoever calls a function first compiles it, whichever thread that is
 };
 

@@ -196,7 +196,7 @@ class DynAppend(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         outs: List[Tensor] = [x]
         while bool(x.sum() < 10):
-            x = x * 2 + 1
+            x = x + 3
             outs.append(x)
         return torch.stack(outs)
 
@@ -207,6 +207,93 @@ class IfAppend(nn.Module):
         if bool(x.sum() < 1):
             outs.append(x)
         return torch.stack(outs)
+
+
+class IfGiven(nn.Module):
+    """None from round to round, and in a branch of a branch."""
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        best: Optional[Tensor] = None
+        last: Optional[int] = None
+        while bool(x.sum() < 30):
+            x = x + 1
+            if bool(x.max() > 4.0):
+                if best is None:
+                    best = x
+                    last = 3
+                else:
+                    best = best + x
+                    last = None
+        if best is None:
+            best = x * 0
+        if last is not None:
+            x = x + last
+        return x, best
+
+
+class AppendEmpty(nn.Module):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        outs: List[Tensor] = []
+        x = x + 1
+        while bool(x.sum() < 40):
+            x = x + 3
+            outs.append(x.sum(1))
+        outs.append(x.sum(1))
+        return torch.stack(outs, 1), outs[0] * len(outs)
+
+
+class AppendPieces(nn.Module):
+    """Pieces of different sizes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        outs: List[Tensor] = []
+        y = x
+        outs.append(x)
+        while bool(y.sum() < 20):
+            y = torch.cat([y, y + 1])
+            if bool(y.max() > 2.0):
+                outs.append(y)
+        return torch.cat(outs, 0)
+
+
+class AppendDecode(nn.Module):
+    """Greedy decoding: a list of tokens that ends when it wants to."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        h = x[0]
+        tokens: List[Tensor] = [h.argmax()]
+        scores: List[Tensor] = []
+        for i in range(9):
+            h = torch.tanh(self.cell(h)) + 0.3
+            scores.append(h)
+            token = h.argmax()
+            if bool(token == 1):
+                break
+            if bool(h.sum() > 2.5):
+                continue
+            tokens.append(token)
+        return torch.stack(tokens), torch.stack(scores).sum(0)
+
+
+class AppendOther(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        outs: List[Tensor] = [x]
+        while bool(x.sum() < 10):
+            x = x * 2 + 1
+            outs.append(x)
+        outs.pop()
+        return torch.stack(outs)
+
+
+class GivenBack(nn.Module):
+    def forward(self, x: Tensor) -> Optional[Tensor]:
+        if bool(x.sum() > 0):
+            return x
+        return None
 
 
 class IfTensor(nn.Module):
@@ -290,8 +377,9 @@ class Sets(nn.Module):
 
 
 CONVERTED = [EarlyFor, EarlyFixed, EarlyWhile, EarlyWhile2, EarlyBreak, EarlyTuple, EarlyNested, EarlyRows, EarlyShape, IfBool, LoopBool, LoopInt,
-             IfInt, Stat, Rows, IfTensor, WhileT, Grow, IfList, Draw, Raises, Sets]
-REFUSED = [IfFloat, LoopFloat, IfOptional, IfStr, DynAppend, IfAppend]
+             IfInt, Stat, Rows, IfTensor, WhileT, Grow, IfList, Draw, Raises, Sets, IfOptional, IfGiven, DynAppend, IfAppend, AppendEmpty,
+             AppendPieces, AppendDecode]
+REFUSED = [IfFloat, LoopFloat, IfStr, AppendOther, GivenBack]
 
 
 def make(folder):

@@ -200,10 +200,10 @@ TEST_P(QuantizedModels, what_is_saved_is_read_again) {
   expect_as_in_torch(load(path), name);
 }
 
-TEST_P(QuantizedModels, inlined_graph_and_copies_run_too) {
+TEST_P(QuantizedModels, whole_graph_and_copies_run_too) {
   NEED_FILES();
   ScriptModule m = load(at(std::string(GetParam()) + ".pt"));
-  std::string text = m.inlined_graph()->str();
+  std::string text = m.whole_graph()->str();
   EXPECT_EQ(text.find("prim::CallMethod"), std::string::npos) << text;
   EXPECT_NE(text.find("quantized"), std::string::npos) << text;
   expect_as_in_torch(m.deepcopy(), GetParam());

@@ -58,8 +58,9 @@ def one_line(x: int): return x
   File file = parse_file(source, Bodies::leave);
   ASSERT_EQ(file.defs.size(), 3u);
   EXPECT_TRUE(file.defs[0].body.empty());
-  EXPECT_TRUE(file.defs[1].body.empty());
-  for (const Def& d : file.defs) read_body(source, d);
+  EXPECT_TRUE(file.defs[1].params.empty());
+  for (const Def& d : file.defs) read_def(source, d);
+  EXPECT_EQ(file.defs[1].params.size(), 2u);
   EXPECT_EQ(file.defs[0].body.size(), 3u);
   EXPECT_EQ(file.defs[1].body.size(), 1u);
   EXPECT_EQ(file.defs[2].body.size(), 1u);

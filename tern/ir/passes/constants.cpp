@@ -83,6 +83,7 @@ bool fold_constants(Graph& graph, const PassOptions& options) {
                     n.is("prim::ListUnpack") || n.is("prim::TupleUnpack") || n.is("prim::min") ||
                     n.is("prim::max") || n.is("prim::NumToTensor");
     std::vector<tern::Value> values;
+    if (options.as_torch && n.is("aten::format")) return;
     if (!foldable || !constant_inputs(n, values)) return;
     for (const Operand& o : n.inputs())
       if (aliases.has_writers(o)) return;

@@ -1,4 +1,5 @@
 // Dead code: results nobody uses, and writes to memory that nobody looks at.
+#include "tern/dispatch/op.h"
 #include "tern/ir/alias.h"
 #include "tern/ir/higher_order.h"
 #include "tern/ir/pass.h"
@@ -10,7 +11,8 @@ namespace {
 // that is needed needs its operands, and every write to the memory they stand for.
 class Marker {
  public:
-  explicit Marker(const Graph& graph) : aliases_(graph), reached_(aliases_.num_locations()) {
+  Marker(const Graph& graph, bool as_torch)
+      : aliases_(graph), reached_(aliases_.num_locations()), as_torch_(as_torch) {
     for (const Operand& o : graph.outputs()) need(o);
     roots(graph.top());
     for (; !nodes_.empty() || !values_.empty();) {
@@ -35,10 +37,21 @@ class Marker {
       if (!root)
         for (uint32_t l : aliases_.written(n)) root = root || aliases_.outlives(l);
       if (root) need(n);
+      if (as_torch_ && n.is("prim::Loop")) rounds(n);
       for (const Block* inner : n.blocks()) roots(*inner);
     }
   }
-  static bool own_side_effect(const Node& n) { return n.blocks().empty() && has_side_effect(n); }
+  bool own_side_effect(const Node& n) const {
+    if (as_torch_ && n.op() && n.op()->is(op_random) && !n.op()->schema().mutates()) return false;
+    return n.blocks().empty() && has_side_effect(n);
+  }
+  // What a round gives to the next one that looks at it, and whether there is one.
+  void rounds(const Node& loop) {
+    const Block& body = *loop.blocks()[0];
+    need(body.returns()[0]);
+    for (size_t i = 1; i < body.params().size(); ++i)
+      if (body.param(i).has_uses()) need(body.returns()[i]);
+  }
 
   void need(const Node& n) {
     if (needed_.insert(&n).second) nodes_.push_back(&n);
@@ -58,7 +71,7 @@ class Marker {
     }
   }
   void visit(const Node& n) {
-    bool branch = n.is("prim::If") || n.is("higher_order::cond");
+    bool branch = n.is("prim::If") || n.is("higher_order::cond") || (as_torch_ && n.is("prim::Loop"));
     for (const Operand& o : n.inputs()) need(o);
     if (Node* parent = n.parent()) need(*parent);
     // What a branch returns is needed only where its result is.
@@ -72,11 +85,13 @@ class Marker {
     need(*n);
     if (n->is("prim::If") || n->is("higher_order::cond"))
       for (const Block* b : n->blocks()) need(b->returns()[v.index()]);
+    if (as_torch_ && n->is("prim::Loop")) need(n->blocks()[0]->returns()[v.index() + 1]);
   }
 
   AliasAnalysis aliases_;
   std::vector<bool> reached_;  // locations whose writers are needed
-  bool everything_ = false;    // all of them
+  bool as_torch_;
+  bool everything_ = false;  // all of them
   FlatSet<const Node*> needed_;
   FlatSet<const Value*> used_;
   std::vector<const Node*> nodes_;
@@ -126,10 +141,10 @@ bool has_idle_writes(const Block& b) {
 
 }  // namespace
 
-bool dce(Graph& graph, const PassOptions&) {
-  bool changed = sweep(graph, graph.top(), nullptr);
-  if (!has_idle_writes(graph.top())) return changed;
-  Marker marker(graph);
+bool dce(Graph& graph, const PassOptions& options) {
+  bool changed = !options.as_torch && sweep(graph, graph.top(), nullptr);
+  if (!options.as_torch && !has_idle_writes(graph.top())) return changed;
+  Marker marker(graph, options.as_torch);
   return sweep(graph, graph.top(), &marker) || changed;
 }
 
