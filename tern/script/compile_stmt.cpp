@@ -412,6 +412,7 @@ void Compiler::emit_loop(const Stmt& s, Val trip, const Condition* start,
   list(pointers(s.body));
   loops_.pop_back();
 
+  if (start) mark_constant(*s.value);
   block.add_return(start ? operand(condition(*s.value).value) : In(true));
   for (const Carried& c : carried) {
     Val* v = find(c.name);
