@@ -94,9 +94,6 @@ Tensor body__functional_sym_constrain_range_for_size(
 }
 
 bool body_is_set_to(const args::is_set_to& a) {
-  if (a.self.dtype() != a.tensor.dtype())
-    failf("Expected object of scalar type {} but got scalar type {} for argument 'tensor'",
-          script_name(a.self.dtype()), script_name(a.tensor.dtype()));
   if (a.self.dim() != a.tensor.dim() || !(a.self.storage() == a.tensor.storage()) ||
       !(a.self.offset() == a.tensor.offset()))
     return false;
