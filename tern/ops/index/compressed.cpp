@@ -1,4 +1,6 @@
 // Row numbers, row starts, and rows that are kept.
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"

@@ -3,6 +3,8 @@
 // first numbers of each dimension, as many as its polynomial's degree.
 #include "tern/ops/quasirandom/directions.h"
 
+#include <cstddef>
+
 namespace tern {
 namespace {
 
