@@ -3,7 +3,10 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/dispatch/straight.h"
 #include "tern/kernels/norm.h"
+#include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/norm.args.h"
 #include "tern/ops/norm/dense.h"
 
@@ -57,6 +60,21 @@ DType parameter_type(const Tensor& input, const Tensor& weight, const Tensor& bi
 }
 
 }  // namespace
+
+// Where nobody sees the statistics they are not kept.
+Tensor body_layer_norm(const args::layer_norm& a) {
+  auto dense = [](const Tensor& t) { return !t.defined() || (t.dtype() == kFloat && t.is_contiguous()); };
+  if (!dense(a.input) || !dense(a.weight) || !dense(a.bias) || !goes_straight({&a.input, &a.weight, &a.bias}))
+    return std::get<0>(native_layer_norm(a.input, a.normalized_shape, a.weight, a.bias, a.eps));
+  check_layer(a.input, a.normalized_shape, a.weight, a.bias);
+  Tensor y = make_tensor(a.input.sizes(), kFloat);
+  const int64_t n = count(a.normalized_shape), all = y.int_numel();
+  auto data = [](const Tensor& t) { return t.defined() ? t.data() : nullptr; };
+  if (all)
+    kernels::layer_norm(kFloat, all / n, n, a.input.data(), data(a.weight), data(a.bias), a.eps, y.data(),
+                        nullptr, nullptr);
+  return y;
+}
 
 Shapes shape_native_layer_norm(const args::native_layer_norm& a) {
   check_float("LayerNormKernelImpl", a.input);

@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/dispatch/straight.h"
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
@@ -57,6 +58,12 @@ void backward(bool log, const Tensor& grad, const Tensor& output, int64_t dim, c
 }  // namespace
 
 Tensor softmax_body(const Tensor& self, int64_t dim, std::optional<DType> dtype, bool log) {
+  if (self.dtype() == kFloat && (!dtype || *dtype == kFloat) && goes_straight({&self})) {
+    wrap_dim(dim, self.dim());
+    Tensor out = make_tensor(self.sizes(), kFloat);
+    forward(log, self, dim, out);
+    return out;
+  }
   auto run = [&](const Tensor& t) { return log ? _log_softmax(t, dim, false) : _softmax(t, dim, false); };
   return dtype && *dtype != self.dtype() ? run(self.to(*dtype)) : run(self);
 }
