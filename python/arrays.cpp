@@ -79,13 +79,6 @@ nb::object to_numpy(const Tensor& t) {
   return array;
 }
 
-bool is_array(nb::handle o) {
-  PyObject* numpy = PyImport_GetModule(nb::str("numpy").ptr());
-  if (!numpy) return false;
-  nb::object module = nb::steal(numpy);
-  return PyObject_IsInstance(o.ptr(), nb::object(module.attr("ndarray")).ptr()) == 1;
-}
-
 namespace {
 
 struct ArrayView {

@@ -378,6 +378,11 @@ void bind_autograd(nb::module_& m) {
       nb::handle(keep.get())(object_from(leaf));
     });
   });
+  m.def("_run_post_accumulate_hooks", [](nb::handle t) {
+    const Tensor& leaf = tensor_of(t.ptr());
+    if (leaf->autograd)
+      for (auto& [number, hook] : leaf->autograd->post_hooks) hook(leaf);
+  });
   m.def("is_grad_enabled", [] { return thread_state.grad_enabled; });
   m.def("_set_grad_enabled", [](bool on) { thread_state.grad_enabled = on; });
   m.def("get_num_threads", [] { return num_threads(); });

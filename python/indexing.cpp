@@ -19,7 +19,7 @@ Tensor one(std::initializer_list<Arg> args) {
 // NumPy's old rule, which PyTorch keeps: a short list that holds more than numbers is a tuple of indices.
 bool stands_for_tuple(PyObject* o) {
   constexpr Py_ssize_t most = 32;
-  if (is_tensor(o) || is_array(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;
+  if (!PySequence_Check(o) || is_tensor(o) || PyUnicode_Check(o) || is_array(o)) return false;
   Py_ssize_t n = PySequence_Size(o);
   if (n < 0) {
     PyErr_Clear();

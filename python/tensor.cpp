@@ -137,7 +137,7 @@ PyObject* shift(PyObject* a, PyObject* b) {
 }
 
 PyObject* true_divide(PyObject* a, PyObject* b) {
-  if (is_tensor(b) && is_array(a)) {
+  if (is_tensor(b) && !is_operand(a) && is_array(a)) {
     nb::object inverse = nb::steal(call_named<"aten::reciprocal">({b}));
     return inverse.is_valid() ? PyNumber_Multiply(inverse.ptr(), a) : nullptr;
   }

@@ -29,21 +29,19 @@ PyObject* dtype_objects[256] = {};
 
 nb::object string_object(std::string_view s) { return nb::str(s.data(), s.size()); }
 
-// numpy.generic, once somebody has imported NumPy.
-PyObject* numpy_generic() {
-  static PyObject* generic = nullptr;
-  if (generic) return generic;
-  nb::object name = nb::str("numpy");
-  PyObject* module = PyImport_GetModule(name.ptr());
-  if (!module) {
+// A class of NumPy's, once somebody has imported it.
+template <Name name>
+bool is_of_numpy(PyObject* o) {
+  static PyObject* type = nullptr;
+  if (!type) {
+    nb::object module = nb::steal(PyImport_GetModule(nb::str("numpy").ptr()));
+    if (module.is_valid()) type = PyObject_GetAttrString(module.ptr(), name.text);
     PyErr_Clear();
-    return nullptr;
+    if (!type) return false;
   }
-  generic = PyObject_GetAttrString(module, "generic");
-  Py_DECREF(module);
-  if (!generic) PyErr_Clear();
-  return generic;
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type));
 }
+
 int64_t long_value(PyObject* o, bool upper_half = true) {
   int overflow = 0;
   long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -61,10 +59,8 @@ int64_t long_value(PyObject* o, bool upper_half = true) {
 
 }  // namespace
 
-bool is_numpy_scalar(PyObject* o) {
-  PyObject* generic = numpy_generic();
-  return generic && PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(generic));
-}
+bool is_numpy_scalar(PyObject* o) { return is_of_numpy<"generic">(o); }
+bool is_array(nb::handle o) { return is_of_numpy<"ndarray">(o.ptr()); }
 
 std::string type_name(PyObject* o) {
   nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));

@@ -172,8 +172,12 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
     for (auto& [output, target] : node->retained)
       if (target && grads[output].defined())
         target->grad = create_graph ? grads[output] : grads[output].detach();
-    if (auto it = captures.find(node); it != captures.end())
+    if (auto it = captures.find(node); it != captures.end()) {
+      // The hooks of a leaf, which otherwise run when the gradient is accumulated.
+      if (Tensor leaf = node->variable(); leaf.defined() && grads[0].defined())
+        for (auto& [number, hook] : autograd_meta(leaf).hooks) grads[0] = run_hook(hook, grads[0]);
       for (auto [input, slot] : it->second) captured[slot] = grads[input];
+    }
 
     std::vector<Tensor> results;
     bool leaf = node->edges.empty();

@@ -64,6 +64,14 @@ TEST(AutogradRefusals, hooks_keep_size_and_type) {
   EXPECT_THAT(error_of([&] { (x * 2).sum().backward(); }), HasSubstr("changed the type of value"));
 }
 
+TEST(AutogradHooks, a_leaf_s_hook_changes_the_gradient_that_is_asked_for) {
+  Tensor x = leaf({1, 2});
+  autograd::register_hook(x, [](const Tensor& g) { return g * 10; });
+  EXPECT_THAT(numbers(autograd::grad({(x * 2).sum()}, {x})[0]), ElementsAre(20, 20));
+  (x * 2).sum().backward();
+  EXPECT_THAT(numbers(x.grad()), ElementsAre(20, 20));
+}
+
 struct Wrong : autograd::Function<Wrong> {
   static std::vector<Tensor> forward(autograd::Context&, Span<const Tensor> x) { return {x[0] * 2}; }
   static std::vector<Tensor> backward(autograd::Context&, Span<const Tensor>) { return {ones({5})}; }

@@ -180,6 +180,23 @@ def hook_gives_a_number(T):
 
 
 @program
+def hook_of_a_leaf_whose_gradient_is_asked_for(T):
+    log, x = [], leaf(T, 2)
+    x.register_hook(lambda g: log.append(1) or g * 10)
+    return T.autograd.grad((x * 2).sum(), x), log
+
+
+@program
+def hooks_of_a_leaf_that_backward_is_limited_to(T):
+    log, x, y = [], leaf(T, 2), leaf(T, 2)
+    x.register_hook(lambda g: log.append(1) or g * 10)
+    x.register_post_accumulate_grad_hook(lambda t: log.append(t.grad.sum().item()))
+    for _ in range(2):
+        (x * y).sum().backward(inputs=[x])
+    return x.grad, y.grad, log
+
+
+@program
 def backward_of_another_shape(T):
     custom(T, lambda ctx, g: T.ones(5)).apply(leaf(T, 2)).sum().backward()
 

@@ -26,8 +26,14 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     if not inputs:
         raise RuntimeError("'inputs' argument to backward() cannot be empty.")
     for t, g in zip(inputs, _tern._grad(tensors, inputs, grads, retain, create_graph, True)):
-        if g is not None:
+        if g is None:
+            continue
+        if t.grad is None or create_graph:
             t.grad = g if t.grad is None else t.grad + g
+        else:
+            with no_grad():
+                t.grad.add_(g)
+        _tern._run_post_accumulate_hooks(t)
 
 
 def grad(
