@@ -273,7 +273,18 @@ nb::object node_object(const std::shared_ptr<autograd::GradNode>& node) {
   if (!node) return nb::none();
   if (auto found = NodeObject::objects().find(node.get()); found != NodeObject::objects().end())
     return nb::borrow(found->second);
-  nb::object object = nb::cast(new NodeObject(node), nb::rv_policy::take_ownership);
+  // Of a class with the function's name, as PyTorch has it: type(y.grad_fn).__name__.
+  static auto* classes = new std::unordered_map<std::string, nb::object>;
+  nb::object& type = (*classes)[node->name()];
+  if (!type.is_valid()) {
+    nb::dict contents;
+    contents["__module__"] = "tern.autograd";
+    type = nb::handle(reinterpret_cast<PyObject*>(&PyType_Type))(
+        node->name(), nb::make_tuple(nb::type<NodeObject>()), contents);
+  }
+  nb::object object = nb::inst_alloc(type);
+  ::new (static_cast<void*>(nb::inst_ptr<NodeObject>(object))) NodeObject(node);
+  nb::inst_mark_ready(object);
   NodeObject::objects()[node.get()] = object.ptr();
   return object;
 }

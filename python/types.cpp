@@ -448,6 +448,7 @@ std::vector<uint8_t> tensor_bytes(nb::handle o) {
   return {data, data + t.int_numel()};
 }
 uint64_t seed_of(nb::handle seed) {
+  if (PyLong_Check(seed.ptr())) return static_cast<uint64_t>(long_value(seed.ptr()));
   return static_cast<uint64_t>(int_of(seed.ptr(), "the seed").guard_int());
 }
 

@@ -397,6 +397,7 @@ _METHODS = {
     "map2_": lambda self, x, y, callable: _elementwise("map2_", self, (x, y), callable),
     "new": _new,
     "dim_order": _dim_order,
+    "_is_view": lambda self: self._base is not None,
     "is_inference": lambda self: _tern._is_inference(self),
     "output_nr": property(_tern._output_nr),
     "unflatten": _unflatten,

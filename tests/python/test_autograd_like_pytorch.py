@@ -413,7 +413,8 @@ def hooks_of_a_node(T):
     y.grad_fn.register_hook(lambda inputs, outputs: log.append((inputs, outputs)))
     y.grad_fn.register_prehook(lambda outputs: log.append(outputs))
     y.sum().backward()
-    return log, y.grad_fn is y.grad_fn, isinstance(y.grad_fn, T.autograd.graph.Node)
+    names = [type(y.grad_fn).__name__] + [type(node).__name__ for node, _ in y.grad_fn.next_functions]
+    return log, y.grad_fn is y.grad_fn, isinstance(y.grad_fn, T.autograd.graph.Node), names
 
 
 @program

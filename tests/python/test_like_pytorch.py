@@ -110,6 +110,9 @@ CASES = {
         T.full((1,), 2**63)
         T.ones(1) + 2**63
         T.ones(2).sum(2**63)
+        (T.manual_seed(2**63), T.rand(3))[1]
+        (T.manual_seed(2**64 - 1), T.rand(3))[1]
+        (T.manual_seed(-1), T.rand(3))[1]
         T.tensor(np.float64(3))
         T.tensor(np.float32(3))
         T.tensor(np.float16(3))

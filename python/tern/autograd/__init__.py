@@ -24,7 +24,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         return _tern._backward(tensors, grads, retain, create_graph)
     inputs = _list(inputs)
     if not inputs:
-        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for t, g in zip(inputs, _tern._grad(tensors, inputs, grads, retain, create_graph, True)):
         if g is None:
             continue
