@@ -1,6 +1,6 @@
 // x[...] and x[...] = y, taken apart into view operators and index/index_put_ as PyTorch takes them apart.
 #include "python/objects.h"
-#include "tern/autograd/autograd.h"
+#include "tern/autograd/history.h"
 #include "tern/base/format.h"
 
 namespace tern::python {
@@ -194,7 +194,10 @@ PyObject* get_item(PyObject* self, PyObject* index) noexcept {
       r.view = one<"aten::index.Tensor">({Arg(r.view), r.list()});
     else if (r.view.is_same(t))
       r.view = one<"aten::alias">({Arg(t)});
-    if (autograd::inference_mode()) autograd::mark_inference(r.view);
+    if (autograd::inference_mode())
+      autograd::mark_inference(r.view);
+    else if (!thread_state.grad_enabled)
+      autograd::mark_view(r.view, false);
     return wrap(std::move(r.view));
   });
 }

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "python/objects.h"
-#include "tern/autograd/autograd.h"
+#include "tern/autograd/history.h"
 #include "tern/base/format.h"
 
 #include <structmember.h>  // needs Python.h first
@@ -133,6 +133,16 @@ void mark_results(const Room& room, const Value* results, size_t n) {
   }
 }
 
+void mark_views(const Value* results, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (results[i].is_tensor() && results[i].tensor().defined() && !results[i].tensor()->python)
+      autograd::mark_view(results[i].tensor(), false);
+    else if (results[i].is_list())
+      for (const Value& v : results[i].items())
+        if (v.is_tensor()) autograd::mark_view(v.tensor(), true);
+  }
+}
+
 // An int of the upper half of uint64 keeps its bits for a uint64 and is a float among floats; elsewhere it
 // does not fit.
 void settle_large_int(const Overload& overload, Room& room) {
@@ -175,7 +185,10 @@ PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
     call(op, room.args.data(), results);
   }
   if (n == 0) Py_RETURN_NONE;
-  if (autograd::inference_mode()) mark_results(room, results, n);
+  if (autograd::inference_mode())
+    mark_results(room, results, n);
+  else if (!thread_state.grad_enabled || results[0].is_list())
+    mark_views(results, n);
   if (n == 1) {
     if (many[0].is_tensor()) {
       if (room.requires_grad) many[0].tensor().requires_grad_();

@@ -326,6 +326,14 @@ bool is_inference(const Tensor& t) {
   return (t->autograd && t->autograd->inference) || (of_base && of_base->inference);
 }
 
+void mark_view(const Tensor& view, bool one_of_many) {
+  if (!view.defined() || !view->base || (one_of_many && view->autograd)) return;
+  AutogradMeta& meta = autograd_meta(view);
+  if (meta.origin != ViewOrigin::plain || meta.node) return;
+  meta.origin = thread_state.grad_enabled && one_of_many ? ViewOrigin::one_of_many : ViewOrigin::no_grad;
+  meta.version = view.version();
+}
+
 void mark_inference(const Tensor& result, const Tensor* source) {
   if (!result.defined()) return;
   if (!result->base && (!source || is_inference(*source)))

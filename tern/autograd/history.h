@@ -80,6 +80,10 @@ struct SavedTensor {
 // How a view came about decides whether it may be changed in place.
 enum class ViewOrigin : uint8_t { plain, one_of_many, no_grad, inference };
 
+// To be called for a view that nothing recorded: it was made in a no_grad block, or is one of many. In-place
+// changes that are to be recorded are refused then, as where its base requires gradients.
+void mark_view(const Tensor& view, bool one_of_many);
+
 // The gradient after the hook; throws if the hook changed its size or type.
 Tensor run_hook(const Hook& hook, const Tensor& grad);
 // "Exp" for "ExpBackward0": how messages name what was recorded.

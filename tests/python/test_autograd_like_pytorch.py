@@ -57,6 +57,44 @@ def view_of_a_split_in_place(T):
 
 
 @program
+def split_of_a_plain_tensor_in_place_with_gradients(T):
+    T.ones(4).split(2)[0].mul_(leaf(T, 2))
+
+
+@program
+def no_grad_view_of_a_plain_tensor_in_place_with_gradients(T):
+    x = T.ones(4)
+    with T.no_grad():
+        v = x.view(2, 2)
+    v.mul_(leaf(T, 2))
+
+
+@program
+def no_grad_item_of_a_plain_tensor_in_place_with_gradients(T):
+    x = T.ones(4)
+    with T.no_grad():
+        v = x[1:3]
+    v.mul_(leaf(T, 2))
+
+
+@program
+def no_grad_view_of_a_plain_tensor_in_place(T):
+    x = T.ones(4)
+    with T.no_grad():
+        v, w = x.view(2, 2), x[1:3]
+    return v.mul_(2), w.add_(1), v.requires_grad, x
+
+
+@program
+def split_of_a_plain_tensor_follows_its_base(T):
+    x, w = T.ones(4), leaf(T)
+    a, b = x.view(2, 2), x[1:3]
+    x.mul_(w)
+    (a.sum() + b.sum()).backward()
+    return w.grad
+
+
+@program
 def split_in_place_without_gradients(T):
     a, _ = T.ones(4).split(2)
     return a.mul_(2)
