@@ -238,6 +238,14 @@ void kernel__pdist_forward(const args::_pdist_forward& a, Out out) {
   });
 }
 Shapes shape__pdist_backward(const args::_pdist_backward& a) {
+  if (a.self.dim() != 2)
+    failf("_pdist_backward: self must be a matrix, but is of shape {}", str(a.self.sizes()));
+  const SymInt n = a.self.size(0), pairs = floor_div(n * (n - 1), 2);
+  for (const Tensor* t : {&a.grad, &a.pdist})
+    if (t->numel() != pairs || t->dtype() != a.self.dtype())
+      failf("_pdist_backward: {} rows have {} distances of type {}, but {} is of shape {} and type {}",
+            n.str(), pairs.str(), script_name(a.self.dtype()), t == &a.grad ? "grad" : "pdist",
+            str(t->sizes()), script_name(t->dtype()));
   return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel__pdist_backward(const args::_pdist_backward& a, Out out) {
