@@ -635,8 +635,7 @@ void resize_output(const Tensor& out, Span<const SymInt> sizes) {
             "resizing it, inplace, to zero elements with t.resize_(0).",
             str(out.sizes()), str(sizes)));
   TensorBody& b = *out.body();
-  const Tensor wanted =
-      make_tensor(sizes, b.dtype, Device(DeviceType::meta), true);  // refuses what cannot be
+  const Tensor wanted = make_tensor(sizes, b.dtype, kMeta, true);  // refuses what cannot be
   if (!wanted->symbolic)
     b.storage.grow(static_cast<size_t>((b.offset.as_int() + wanted->numel.as_int()) * element_size(b.dtype)));
   b.sizes = wanted->sizes;
