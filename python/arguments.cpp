@@ -69,6 +69,8 @@ bool is_list_of_ints(const SchemaType& t) {
 Overload::Overload(const Op& op_) : op(&op_), schema(&op_.schema()) {
   const std::vector<SchemaArg>& args = schema->args;
   numbers_as_tensors = takes_numbers(schema->name.view());
+  writes_first =
+      !args.empty() && args[0].alias.write && args[0].type.base == BaseType::tensor && !args[0].type.list;
   bool first_is_tensor = !args.empty() && args[0].type.base == BaseType::tensor && !args[0].type.list;
   for (size_t i = 0; i < args.size(); ++i) {
     const SchemaArg& a = args[i];
@@ -149,19 +151,13 @@ bool as_tensor(PyObject* o, bool numbers, Tensor& out) {
   return true;
 }
 
-bool as_bool(PyObject* o, bool loose, bool& value) {
+// A number is no bool: in x.sum(0, 1) the 1 was meant as a dimension.
+bool as_bool(PyObject* o, bool& value) {
   if (o == Py_True || o == Py_False) {
     value = o == Py_True;
     return true;
   }
-  Scalar s;
-  if (PyFloat_Check(o) || !maybe_scalar(o, s)) {
-    if (!loose || !is_tensor(o) || !(tensor_of(o).numel() == 1)) return false;
-    s = read_scalar(tensor_of(o));
-  }
-  if (!s.is_bool() && !loose) return false;
-  value = s.to_bool();
-  return true;
+  return false;
 }
 
 bool as_double(PyObject* o, bool loose, double& value) {
@@ -188,6 +184,14 @@ bool as_scalar(PyObject* o, bool loose, Scalar& value) {
   if (t.requires_grad() || t.dim() != 0) return false;
   value = t.is_fake() ? Scalar(t.item()) : read_scalar(t);
   return true;
+}
+
+// Whether this is an int of the upper half of uint64, whose bits the scalar has kept.
+bool is_beyond_int64(PyObject* o, const Scalar& s) {
+  if (!s.is_int() || s.is_symbolic() || s.sym().as_int() >= 0 || !PyLong_Check(o)) return false;
+  int overflow = 0;
+  PyLong_AsLongLongAndOverflow(o, &overflow);
+  return overflow > 0;
 }
 
 bool as_string(PyObject* o, std::string_view& text) {
@@ -229,7 +233,7 @@ bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& 
       return true;
     }
     bool b;
-    if (base == BaseType::bool_ && as_bool(o, loose, b)) {
+    if (base == BaseType::bool_ && as_bool(o, b)) {
       bool* list = room.make<bool>(n);
       std::fill_n(list, n, b);
       arg = Span<const bool>(list, n);
@@ -275,7 +279,7 @@ bool convert_list(const SchemaArg& a, PyObject* o, bool loose, Room& room, Arg& 
     case BaseType::bool_: {
       bool* list = room.make<bool>(n);
       for (size_t i = 0; i < n; ++i)
-        if (!as_bool(items[i], loose, list[i])) return false;
+        if (!as_bool(items[i], list[i])) return false;
       arg = Span<const bool>(list, n);
       return true;
     }
@@ -313,6 +317,7 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
       }
       Scalar s;
       if (!numbers || !maybe_scalar(o, s)) return false;
+      if (is_beyond_int64(o, s)) room.beyond_int64 = static_cast<int>(&arg - room.args.data());
       Tensor* t = room.make<Tensor>(1);
       *t = wrap_number(s);
       arg = Arg(*t);
@@ -321,7 +326,7 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
     case BaseType::int_:
     case BaseType::sym_int: {
       SymInt v;
-      if (!maybe_int(o, loose, v)) return false;
+      if (PyBool_Check(o) || !maybe_int(o, loose, v)) return false;
       arg = a.type.base == BaseType::int_ ? Arg(v.guard_int()) : Arg(v);
       return true;
     }
@@ -334,7 +339,7 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
     case BaseType::bool_:
     case BaseType::sym_bool: {
       bool v;
-      if (!as_bool(o, loose, v)) return false;
+      if (!as_bool(o, v)) return false;
       arg = Arg(v);
       return true;
     }
@@ -342,6 +347,7 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
     case BaseType::scalar: {
       Scalar s;
       if (!as_scalar(o, loose, s)) return false;
+      if (is_beyond_int64(o, s)) room.beyond_int64 = static_cast<int>(&arg - room.args.data());
       if (s.is_complex()) {
         auto* number = room.make<std::complex<double>>(1);
         *number = s.to_complex();

@@ -2,9 +2,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "python/objects.h"
+#include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
 
 namespace tern::python {
@@ -76,6 +79,13 @@ nb::object to_numpy(const Tensor& t) {
   return array;
 }
 
+bool is_array(nb::handle o) {
+  PyObject* numpy = PyImport_GetModule(nb::str("numpy").ptr());
+  if (!numpy) return false;
+  nb::object module = nb::steal(numpy);
+  return PyObject_IsInstance(o.ptr(), nb::object(module.attr("ndarray")).ptr()) == 1;
+}
+
 namespace {
 
 struct ArrayView {
@@ -83,7 +93,6 @@ struct ArrayView {
   DType dtype;
   Dims sizes, strides;
   size_t bytes;
-  bool read_only;
 };
 
 ArrayView view_of_array(nb::handle array) {
@@ -104,7 +113,6 @@ ArrayView view_of_array(nb::handle array) {
   nb::dict interface = nb::cast<nb::dict>(array.attr("__array_interface__"));
   nb::tuple data = nb::cast<nb::tuple>(interface["data"]);
   v.data = reinterpret_cast<void*>(nb::cast<uintptr_t>(data[0]));
-  v.read_only = nb::cast<bool>(data[1]);
   int64_t item = element_size(v.dtype);
   int64_t reach = 0;
   bool empty = false;
@@ -133,19 +141,8 @@ ArrayView view_of_array(nb::handle array) {
   return v;
 }
 
-bool is_array(nb::handle o) {
-  PyObject* numpy = PyImport_GetModule(nb::str("numpy").ptr());
-  if (!numpy) return false;
-  nb::object module = nb::steal(numpy);
-  return PyObject_IsInstance(o.ptr(), nb::object(module.attr("ndarray")).ptr()) == 1;
-}
-
-Tensor from_array(nb::handle array, bool copied) {
+Tensor from_array(nb::handle array) {
   ArrayView v = view_of_array(array);
-  if (v.read_only && !copied)
-    fail(ErrorKind::value,
-         "from_numpy: the array is read-only, and a tensor over it could write to it: pass array.copy(), or "
-         "use tern.tensor(array)");
   Tensor t = make_view_of(Storage::borrow(v.data, v.bytes, shared_reference(array.ptr())), v.sizes, v.strides,
                           0, v.dtype);
   return t;
@@ -434,25 +431,21 @@ void write_element(void* p, DType t, const Scalar& s) {
     std::memcpy(p, parts, sizeof parts);
     return;
   }
+  if (s.is_complex() && !is_complex(t)) fail(ErrorKind::type, "must be real number, not complex");
+  if (is_integral(t) && t != DType::uint64) check_fits(s, t);
   with_type(t, [&](auto kind) {
     using T = decltype(kind);
     T v;
-    if constexpr (std::is_same_v<T, bool>) {
+    if constexpr (std::is_same_v<T, bool>)
       v = s.to_bool();
-    } else if constexpr (std::is_integral_v<T>) {
-      int64_t i = s.to_int();
-      v = static_cast<T>(i);
-      bool lost = sizeof(T) < 8 && static_cast<int64_t>(v) != i;
-      if (std::is_unsigned_v<T> && sizeof(T) < 8 && i < 0 && i >= -(int64_t{1} << (8 * sizeof(T) - 1)))
-        lost = false;  // wraps, as PyTorch's does
-      if (lost) failf("value cannot be converted to type {} without overflow", name(t));
-    } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+    else if constexpr (std::is_integral_v<T>)
+      v = static_cast<T>(s.to_int());
+    else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
       v = T(s.to_complex());
-    } else if constexpr (std::is_same_v<T, double>) {
+    else if constexpr (std::is_same_v<T, double>)
       v = s.to_double();
-    } else {
+    else
       v = T(static_cast<float>(s.to_double()));
-    }
     std::memcpy(p, &v, sizeof v);
   });
 }
@@ -468,23 +461,66 @@ nb::object list_of(const Tensor& t, const char* p, int64_t d) {
 
 // ---- nested sequences ----
 
+// A tensor among the items stands for its one element.
 bool is_sequence(PyObject* o) {
-  if (is_tensor(o)) return tensor_of(o).dim() > 0;
-  return !PyUnicode_Check(o) && !PyBytes_Check(o) && !PyDict_Check(o) && PySequence_Check(o) && !is_number(o);
+  if (is_tensor(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || is_number(o)) return false;
+  if (is_array(o)) return nb::cast<int64_t>(nb::handle(o).attr("ndim")) > 0;
+  return PySequence_Check(o);
+}
+
+Scalar only_element(const Tensor& t) {
+  if (!(t.numel() == 1))
+    fail(ErrorKind::value, "only one element tensors can be converted to Python scalars");
+  return read_scalar(t);
 }
 
 Scalar leaf(PyObject* o) {
   Scalar s;
-  if (is_tensor(o)) return read_scalar(tensor_of(o));
-  if (!maybe_scalar(o, s)) {
-    if (nb::hasattr(nb::handle(o), "__float__"))
-      return scalar_of(nb::object(nb::handle(o).attr("__float__")()).ptr());
-    failf(ErrorKind::type, "tensor(): a {} is neither a number nor a sequence of them", type_name(o));
-  }
-  return s;
+  if (is_tensor(o)) return only_element(tensor_of(o));
+  if (maybe_scalar(o, s)) return s;
+  if (is_array(o)) return scalar_of(nb::object(nb::handle(o).attr("item")()).ptr());
+  if (PyUnicode_Check(o)) fail(ErrorKind::value, "tensor(): too many dimensions 'str'");
+  if (nb::hasattr(nb::handle(o), "__float__"))
+    return scalar_of(nb::object(nb::handle(o).attr("__float__")()).ptr());
+  failf("Could not infer dtype of {}: tensor() takes numbers, and sequences and arrays of them",
+        type_name(o));
 }
 
-DType leaf_dtype(PyObject* o) { return is_tensor(o) ? tensor_of(o).dtype() : leaf(o).dtype(); }
+DType leaf_dtype(PyObject* o) {
+  if (is_tensor(o)) return tensor_of(o).dtype();
+  if (is_numpy_scalar(o) || is_array(o))
+    if (auto t = parse_dtype(nb::cast<std::string>(nb::handle(o).attr("dtype").attr("name")))) return *t;
+  if (PyLong_Check(o)) return PyBool_Check(o) ? DType::bool_ : DType::int64;
+  return leaf(o).dtype();
+}
+
+// A Python int is of any size: what it may be is the dtype's to say.
+void store_int(void* p, DType t, PyObject* o) {
+  if (t == DType::bool_) return write_element(p, t, Scalar(PyObject_IsTrue(o) == 1));
+  if (t == DType::uint64) {
+    unsigned long long v = PyLong_AsUnsignedLongLong(o);
+    if (PyErr_Occurred()) throw nb::python_error();
+    std::memcpy(p, &v, sizeof v);
+    return;
+  }
+  int overflow = 0;
+  long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (!overflow) return write_element(p, t, Scalar(static_cast<int64_t>(v)));
+  if (!is_floating(t) && !is_complex(t)) fail(ErrorKind::value, "Overflow when unpacking long long");
+  double d = PyLong_AsDouble(o);
+  if (PyErr_Occurred()) throw nb::python_error();
+  write_element(p, t, Scalar(d));
+}
+
+void store_leaf(void* p, DType t, PyObject* o) {
+  nb::object number;
+  if (is_numpy_scalar(o) || is_array(o)) {
+    number = nb::handle(o).attr("item")();
+    o = number.ptr();
+  }
+  if (PyLong_Check(o) && !PyBool_Check(o)) return store_int(p, t, o);
+  write_element(p, t, leaf(o));
+}
 
 nb::object item_at(PyObject* o, Py_ssize_t i) {
   PyObject* item = PySequence_GetItem(o, i);
@@ -511,7 +547,7 @@ void store(PyObject* o, char* p, const Tensor& t, int64_t d) {
   if (d == t.dim()) {
     if (is_sequence(o))
       failf(ErrorKind::value, "tensor(): a sequence stands at dim {} where others have numbers", d);
-    return write_element(p, t.dtype(), leaf(o));
+    return store_leaf(p, t.dtype(), o);
   }
   int64_t n = t.int_sizes()[d], step = t.int_strides()[d] * t.element_size();
   if (!is_sequence(o))
@@ -535,12 +571,14 @@ Tensor copy_of(const Tensor& t, DType dtype) {
 
 Tensor from_data(PyObject* data, DType dtype) {
   if (is_tensor(data)) return copy_of(tensor_of(data).shallow_copy(), dtype);
+  if (PyUnicode_Check(data) || PyBytes_Check(data))
+    failf(ErrorKind::type, "tensor(): invalid data type '{}'", type_name(data));
   if (is_array(data)) {
     nb::object array = nb::borrow(data);
     bool plain = true;
     for (nb::handle s : nb::cast<nb::tuple>(array.attr("strides"))) plain &= nb::cast<int64_t>(s) >= 0;
     nb::object copy = plain ? array : array.attr("copy")();
-    return copy_of(from_array(copy, true), dtype);
+    return copy_of(from_array(copy), dtype);
   }
   Dims sizes;
   nb::object at = nb::borrow(data);
@@ -560,6 +598,36 @@ Tensor from_data(PyObject* data, DType dtype) {
   return t;
 }
 
+void check_fits(const Scalar& value, DType dtype) {
+  auto refuse = [&] {
+    static constexpr std::pair<DType, const char*> names[] = {{DType::uint8, "uint8_t"},
+                                                              {DType::float16, "c10::Half"},
+                                                              {DType::bfloat16, "c10::BFloat16"},
+                                                              {DType::float32, "float"},
+                                                              {DType::float64, "double"}};
+    std::string type = is_integral(dtype) ? std::string(name(dtype)) + "_t" : std::string(name(dtype));
+    for (auto& [t, text] : names)
+      if (t == dtype) type = text;
+    failf("value cannot be converted to type {} without overflow", type);
+  };
+  if (value.is_symbolic() || dtype == DType::bool_ || is_complex(dtype)) return;
+  if (value.is_complex() && value.complex().imag() != 0) refuse();
+  if (dtype == DType::float32 && std::isfinite(value.to_double()) &&
+      std::abs(value.to_double()) > static_cast<double>(std::numeric_limits<float>::max()))
+    refuse();
+  if (!is_integral(dtype)) return;
+  if (value.is_float() || value.is_complex()) {
+    double d = value.to_double();
+    if (!(d >= -9223372036854775808.0 && d < 9223372036854775808.0)) refuse();
+  }
+  const int bits = static_cast<int>(element_size(dtype)) * 8;
+  if (bits == 64) return;
+  const int64_t v = value.to_int(), half = int64_t{1} << (bits - 1);
+  // Negative numbers wrap in an unsigned type, as in PyTorch.
+  const int64_t high = is_signed(dtype) ? half - 1 : 2 * half - 1, low = is_signed(dtype) ? -half : -high;
+  if (v < low || v > high) refuse();
+}
+
 nb::object to_list(const Tensor& t) {
   check_has_data(t, "tolist()");
   return list_of(t, t.int_numel() ? static_cast<const char*>(t.data()) : nullptr, 0);
@@ -572,6 +640,15 @@ nb::object to_dlpack(const Tensor& t, bool versioned, bool copied) {
   return capsule<DLManaged>(t, "dltensor", copied);
 }
 
+namespace {
+
+nb::object made(Tensor t) {
+  if (autograd::inference_mode()) autograd::mark_inference(t);
+  return object_from(t);
+}
+
+}  // namespace
+
 void bind_arrays(nb::module_& m) {
   nb::class_<Memory>(m, "_Memory").def_prop_ro("__array_interface__", &array_interface);
   m.def("_from_buffer", [](nb::handle buffer, nb::handle dtype, int64_t count, int64_t offset) {
@@ -581,15 +658,15 @@ void bind_arrays(nb::module_& m) {
   m.def("from_numpy", [](nb::handle array) {
     if (!is_array(array))
       failf(ErrorKind::type, "from_numpy: expected np.ndarray (got {})", type_name(array.ptr()));
-    return object_from(from_array(array, false));
+    return made(from_array(array));
   });
   m.def(
       "_from_data",
       [](nb::handle data, nb::handle dtype) {
-        return object_from(from_data(data.ptr(), dtype_of_object(dtype.ptr())));
+        return made(from_data(data.ptr(), dtype_of_object(dtype.ptr())));
       },
-      nb::arg("data"), nb::arg("dtype").none());
-  m.def("from_dlpack", [](nb::handle o) { return object_from(from_dlpack(o)); });
+      nb::arg("data").none(), nb::arg("dtype").none());
+  m.def("from_dlpack", [](nb::handle o) { return made(from_dlpack(o)); });
   m.def("_to_dlpack", [](nb::handle o, bool versioned, bool copied) {
     return to_dlpack(tensor_of(o.ptr()), versioned, copied);
   });
@@ -601,6 +678,15 @@ void bind_arrays(nb::module_& m) {
                                           dims_from(strides.ptr(), "a stride"),
                                           int_of(offset.ptr(), "the offset"), dtype_of_object(dtype.ptr())));
         });
+  // All the memory that the tensor shares, as bytes.
+  m.def("_storage_bytes", [](nb::handle o) {
+    const Storage& storage = tensor_of(o.ptr()).storage();
+    check_has_data(tensor_of(o.ptr()), "untyped_storage()");
+    const SymInt size(static_cast<int64_t>(storage->bytes)), step(1);
+    return object_from(make_view_of(storage, {size}, {step}, 0, DType::uint8));
+  });
+  m.def("_storage_address",
+        [](nb::handle o) { return reinterpret_cast<uintptr_t>(tensor_of(o.ptr()).storage()->data); });
   // The bytes of a tensor in row-major order, and back, for pickling.
   m.def("_bytes", [](nb::handle o) {
     const Tensor& t = tensor_of(o.ptr());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "python/objects.h"
 #include "tern/autograd/history.h"
@@ -40,17 +41,60 @@ std::vector<Tensor> tensors_from(nb::handle o, const char* what) {
   return list;
 }
 
+std::string hook_name(PyObject* hook) {
+  nb::handle h(hook);
+  return nb::cast<std::string>(
+      nb::str(nb::hasattr(h, "__name__") ? h.attr("__name__") : h.type().attr("__name__")));
+}
+
+Tensor hook_result(PyObject* hook, PyObject* result, const Tensor& grad) {
+  if (!is_tensor(result))
+    failf(ErrorKind::type, "expected Variable, but hook returned '{}'", type_name(result));
+  const Tensor& t = tensor_of(result);
+  if (!std::equal(t.sizes().begin(), t.sizes().end(), grad.sizes().begin(), grad.sizes().end(),
+                  [](SymInt a, SymInt b) { return a == b; }))
+    failf("hook '{}' has changed the size of value", hook_name(hook));
+  if (t.dtype() != grad.dtype())
+    failf("hook '{}' has changed the type of value (was {} got {})", hook_name(hook), name(grad.dtype()),
+          name(t.dtype()));
+  return t;
+}
+
 autograd::Hook python_hook(nb::handle function) {
   std::shared_ptr<PyObject> keep = shared_reference(function.ptr());
   return [keep](const Tensor& grad) -> Tensor {
     WithGil gil;
     nb::object result = nb::handle(keep.get())(object_from(grad));
     if (result.is_none()) return {};
-    if (!is_tensor(result.ptr()))
-      failf(ErrorKind::type, "hook: a tensor hook must return None or a Tensor, not {}",
-            type_name(result.ptr()));
-    return tensor_of(result.ptr());
+    return hook_result(keep.get(), result.ptr(), grad);
   };
+}
+
+// What a hook of a node gave instead of the gradients; None keeps them.
+void replace_gradients(PyObject* hook, nb::handle result, std::vector<Tensor>& grads) {
+  if (result.is_none()) return;
+  if (!PyTuple_Check(result.ptr()))
+    failf(ErrorKind::type, "expected tuple, but hook returned '{}'", type_name(result.ptr()));
+  const size_t n = nb::len(result);
+  if (n != grads.size())
+    failf("hook '{}' has returned an incorrect number of values (got {}, but expected {})", hook_name(hook),
+          n, grads.size());
+  for (size_t i = 0; i < n; ++i) {
+    PyObject* item = PyTuple_GetItem(result.ptr(), static_cast<Py_ssize_t>(i));
+    if (item == Py_None) {
+      grads[i] = Tensor();
+      continue;
+    }
+    if (!grads[i].defined())
+      failf("hook '{}': can't replace a None gradient with a non-None value", hook_name(hook));
+    grads[i] = hook_result(hook, item, grads[i]);
+  }
+}
+
+nb::tuple tuple_of(const std::vector<Tensor>& tensors) {
+  nb::list list;
+  for (const Tensor& t : tensors) list.append(object_from(t));
+  return nb::tuple(list);
 }
 
 // A node whose backward is a Python function.
@@ -101,7 +145,13 @@ struct PythonNode : autograd::GradNode, std::enable_shared_from_this<PythonNode>
             "function {} returned a gradient different than None at position {}, but the corresponding "
             "forward input was not a Variable",
             name_, i + 1);
-      out[static_cast<size_t>(edge_of_argument[i])] = tensor_of(g.ptr());
+      const auto at = static_cast<size_t>(edge_of_argument[i]);
+      const autograd::Edge& edge = edges[at];
+      if (edge.node && tensor_of(g.ptr()).is_complex() &&
+          !is_complex(edge.node->result_shapes[edge.input].dtype))
+        failf("Function {} returned an invalid gradient at index {} - got {} but the input is real", name_, i,
+              tern::name(tensor_of(g.ptr()).dtype()));
+      out[at] = tensor_of(g.ptr());
     }
     return out;
   }
@@ -146,7 +196,7 @@ nb::object apply_function(nb::handle cls, nb::handle ctx, nb::args args) {
     any |= need;
     inputs.push_back(is_tensor(a.ptr()) ? tensor_of(a.ptr()) : Tensor());
   }
-  any &= thread_state.grad_enabled;
+  any &= thread_state.grad_enabled && !autograd::inference_mode();
   ctx.attr("needs_input_grad") = nb::tuple(needs);
   nb::object output;
   {
@@ -172,6 +222,10 @@ nb::object apply_function(nb::handle cls, nb::handle ctx, nb::args args) {
     if (t.defined()) node->edges.push_back(autograd::grad_edge(t));
   }
   nb::object dirty = ctx.attr("_dirty"), constant = ctx.attr("_non_differentiable");
+  if (!dirty.is_none())
+    for (nb::handle o : dirty)
+      if (is_tensor(o.ptr()) && autograd::needs_grad(tensor_of(o.ptr())) && tensor_of(o.ptr()).is_leaf())
+        fail("a leaf Variable that requires grad has been used in an in-place operation.");
   nb::list results;
   std::vector<std::pair<Tensor, Tensor>> made;  // what forward gave, what the caller gets
   for (nb::handle o : outputs) {
@@ -204,11 +258,84 @@ nb::object apply_function(nb::handle cls, nb::handle ctx, nb::args args) {
   return single ? nb::object(results[0]) : nb::object(nb::tuple(results));
 }
 
+// A recorded function as Python sees it: one object while somebody holds it.
 struct NodeObject {
   std::shared_ptr<autograd::GradNode> node;
+  explicit NodeObject(std::shared_ptr<autograd::GradNode> n) : node(std::move(n)) {}
+  NodeObject(const NodeObject&) = delete;
+  ~NodeObject() { objects().erase(node.get()); }
+  static std::unordered_map<autograd::GradNode*, PyObject*>& objects() {  // borrowed; under the GIL
+    static auto* all = new std::unordered_map<autograd::GradNode*, PyObject*>;
+    return *all;
+  }
 };
 nb::object node_object(const std::shared_ptr<autograd::GradNode>& node) {
-  return node ? nb::cast(NodeObject{node}) : nb::object(nb::none());
+  if (!node) return nb::none();
+  if (auto found = NodeObject::objects().find(node.get()); found != NodeObject::objects().end())
+    return nb::borrow(found->second);
+  nb::object object = nb::cast(new NodeObject(node), nb::rv_policy::take_ownership);
+  NodeObject::objects()[node.get()] = object.ptr();
+  return object;
+}
+
+int add_pre_hook(const NodeObject& n, nb::handle function) {
+  autograd::NodeExtras& extras = n.node->more();
+  std::shared_ptr<PyObject> keep = shared_reference(function.ptr());
+  extras.pre_hooks.emplace_back(extras.next_hook, [keep](std::vector<Tensor>& outputs) {
+    WithGil gil;
+    replace_gradients(keep.get(), nb::handle(keep.get())(tuple_of(outputs)), outputs);
+  });
+  return extras.next_hook++;
+}
+
+int add_post_hook(const NodeObject& n, nb::handle function) {
+  autograd::NodeExtras& extras = n.node->more();
+  std::shared_ptr<PyObject> keep = shared_reference(function.ptr());
+  extras.post_hooks.emplace_back(
+      extras.next_hook, [keep](std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+        WithGil gil;
+        replace_gradients(keep.get(), nb::handle(keep.get())(tuple_of(inputs), tuple_of(outputs)), inputs);
+      });
+  return extras.next_hook++;
+}
+
+void remove_node_hook(const NodeObject& n, int number) {
+  if (!n.node->extras) return;
+  auto same = [&](const auto& entry) { return entry.first == number; };
+  std::erase_if(n.node->extras->pre_hooks, same);
+  std::erase_if(n.node->extras->post_hooks, same);
+}
+
+nb::object node_metadata(const NodeObject& n) {
+  autograd::NodeExtras& extras = n.node->more();
+  if (!extras.metadata) extras.metadata = shared_reference(nb::dict().ptr());
+  return nb::borrow(static_cast<PyObject*>(extras.metadata.get()));
+}
+
+// Where the Python program stands, as its own tracebacks say it.
+std::string python_trace() {
+  WithGil gil;
+  nb::object lines = nb::module_::import_("traceback").attr("format_stack")();
+  return nb::cast<std::string>(nb::str("").attr("join")(lines));
+}
+
+void push_hooks(nb::handle pack, nb::handle unpack) {
+  std::shared_ptr<PyObject> packer = shared_reference(pack.ptr()), unpacker = shared_reference(unpack.ptr());
+  autograd::push_saved_tensor_hooks(
+      {[packer](const Tensor& t) -> std::shared_ptr<void> {
+         WithGil gil;
+         nb::object kept = nb::handle(packer.get())(object_from(t));
+         return shared_reference(kept.ptr());
+       },
+       [unpacker](const std::shared_ptr<void>& kept) {
+         WithGil gil;
+         nb::object result = nb::handle(unpacker.get())(nb::handle(static_cast<PyObject*>(kept.get())));
+         if (!is_tensor(result.ptr()))
+           failf(ErrorKind::type,
+                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
+                 type_name(result.ptr()));
+         return tensor_of(result.ptr());
+       }});
 }
 
 }  // namespace
@@ -270,12 +397,35 @@ void bind_autograd(nb::module_& m) {
            })
       .def("__eq__", [](const NodeObject& a, const NodeObject& b) { return a.node == b.node; })
       .def("__hash__", [](const NodeObject& n) { return reinterpret_cast<intptr_t>(n.node.get()); })
+      .def("_add_pre_hook", &add_pre_hook)
+      .def("_add_post_hook", &add_post_hook)
+      .def("_remove_hook", &remove_node_hook)
+      .def_prop_ro("metadata", &node_metadata)
+      .def_prop_ro("variable", [](const NodeObject& n) { return object_from(n.node->variable()); })
+      .def("_sequence_nr", [](const NodeObject& n) { return n.node->sequence; })
+      .def("_will_run", [](const NodeObject& n) { return autograd::will_run(*n.node); })
       .def_prop_ro("next_functions", [](const NodeObject& n) {
         nb::list list;
         for (const autograd::Edge& e : n.node->edges)
           list.append(nb::make_tuple(node_object(e.node), e.input));
         return nb::tuple(list);
       });
+  m.def("_gradient_edge", [](nb::handle o) {
+    autograd::Edge e = autograd::grad_edge(tensor_of(o.ptr()));
+    return nb::make_tuple(node_object(e.node), e.input);
+  });
+  m.def("_current_pass", [] { return autograd::current_pass(); });
+  m.def("_push_saved_tensor_hooks", &push_hooks);
+  m.def("_pop_saved_tensor_hooks", [] { autograd::pop_saved_tensor_hooks(); });
+  m.def("_forbid_saved_tensor_hooks",
+        [](std::string message) { return autograd::forbid_saved_tensor_hooks(std::move(message)); });
+  m.def("_set_anomaly", [](bool on, bool check_nan) { autograd::anomaly = {on, check_nan, python_trace}; });
+  m.def("is_anomaly_enabled", [] { return autograd::anomaly.on; });
+  m.def("is_anomaly_check_nan_enabled", [] { return autograd::anomaly.check_nan; });
+  m.def("is_inference_mode_enabled", [] { return autograd::inference_mode(); });
+  m.def("_set_inference_mode", [](bool on) { autograd::set_inference_mode(on); });
+  m.def("_is_inference", [](nb::handle o) { return autograd::is_inference(tensor_of(o.ptr())); });
+  m.def("_increment_version", [](nb::handle o) { ++tensor_of(o.ptr()).storage()->version; });
   m.def("_grad_fn", [](nb::handle o) -> nb::object {
     const Tensor& t = tensor_of(o.ptr());
     if (!t.requires_grad() || t.is_leaf()) return nb::none();

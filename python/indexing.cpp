@@ -1,5 +1,6 @@
 // x[...] and x[...] = y, taken apart into view operators and index/index_put_ as PyTorch takes them apart.
 #include "python/objects.h"
+#include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
 
 namespace tern::python {
@@ -15,7 +16,26 @@ Tensor one(std::initializer_list<Arg> args) {
   return call1(op, all.data());
 }
 
-bool is_sequence_index(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+// NumPy's old rule, which PyTorch keeps: a short list that holds more than numbers is a tuple of indices.
+bool stands_for_tuple(PyObject* o) {
+  constexpr Py_ssize_t most = 32;
+  if (is_tensor(o) || is_array(o) || PyUnicode_Check(o) || !PySequence_Check(o)) return false;
+  Py_ssize_t n = PySequence_Size(o);
+  if (n < 0) {
+    PyErr_Clear();
+    return false;
+  }
+  if (n >= most) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    nb::object item = nb::steal(PySequence_GetItem(o, i));
+    if (!item.is_valid()) throw nb::python_error();
+    PyObject* p = item.ptr();
+    if (is_tensor(p) || PySlice_Check(p) || p == Py_Ellipsis || p == Py_None ||
+        (PySequence_Check(p) && !is_number(p)))
+      return true;
+  }
+  return false;
+}
 
 // What one index consumes: an ellipsis takes what the others leave.
 int64_t consumed(PyObject* item) {
@@ -57,23 +77,26 @@ struct SliceParts {
 Tensor index_tensor(PyObject* o) {
   if (is_tensor(o)) return tensor_of(o);
   Tensor t = from_data(o, DType::undefined);
-  if (t.int_numel() == 0 && t.is_floating_point()) t = from_data(o, DType::int64);  // x[[]]
+  // Also of an array of numbers that are none a position; x[[]] holds no numbers at all.
+  if (!is_integral(t.dtype(), true) && (!is_array(o) || t.int_numel() == 0)) t = from_data(o, DType::int64);
   return t;
 }
 
 Indexed apply(const Tensor& self, PyObject* index) {
   SmallVector<PyObject*, 6> items;
+  nb::object tuple;
+  if (!PyTuple_Check(index) && stands_for_tuple(index)) {
+    tuple = nb::steal(PySequence_Tuple(index));
+    if (!tuple.is_valid()) throw nb::python_error();
+    index = tuple.ptr();
+  }
   if (PyTuple_Check(index)) {
     for (Py_ssize_t i = 0; i < PyTuple_Size(index); ++i) items.push_back(PyTuple_GetItem(index, i));
   } else {
     items.push_back(index);
   }
-  int64_t named = 0, ellipses = 0;
-  for (PyObject* o : items) {
-    named += consumed(o);
-    ellipses += o == Py_Ellipsis;
-  }
-  if (ellipses > 1) fail(ErrorKind::index, "an index can only have a single ellipsis ('...')");
+  int64_t named = 0;
+  for (PyObject* o : items) named += consumed(o);
   if (named > self.dim()) {
     if (self.dim() == 0 && named == 1)
       fail(ErrorKind::index,
@@ -140,10 +163,10 @@ Indexed apply(const Tensor& self, PyObject* index) {
       } else {
         put(t);
       }
-    } else if (is_sequence_index(o) || PySequence_Check(o)) {
+    } else if (PySequence_Check(o) && !PyDict_Check(o)) {
       put(index_tensor(o));
     } else {
-      failf(ErrorKind::type,
+      failf(ErrorKind::index,
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
             "indices (got {})",
             type_name(o));
@@ -152,14 +175,26 @@ Indexed apply(const Tensor& self, PyObject* index) {
   return r;
 }
 
+// One value behind one mask is a fill, which casts; everything else wants the dtype of the tensor.
+bool fills_mask(const Indexed& r, const Tensor& from) {
+  if (!(from.numel() == 1)) return false;
+  int masks = 0, others = 0;
+  for (const Tensor& t : r.indices)
+    if (t.defined()) ++(t.dtype() == DType::bool_ || t.dtype() == DType::uint8 ? masks : others);
+  return masks == 1 && others == 0;
+}
+
 }  // namespace
 
 PyObject* get_item(PyObject* self, PyObject* index) noexcept {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(self);
     Indexed r = apply(t, index);
-    if (r.advanced) return wrap(one<"aten::index.Tensor">({Arg(r.view), r.list()}));
-    if (r.view.is_same(t)) r.view = one<"aten::alias">({Arg(t)});
+    if (r.advanced)
+      r.view = one<"aten::index.Tensor">({Arg(r.view), r.list()});
+    else if (r.view.is_same(t))
+      r.view = one<"aten::alias">({Arg(t)});
+    if (autograd::inference_mode()) autograd::mark_inference(r.view);
     return wrap(std::move(r.view));
   });
 }
@@ -168,23 +203,39 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) noexcept {
   PyObject* done = guarded([&]() -> PyObject* {
     if (!value) fail(ErrorKind::type, "Tensor does not support deleting items");
     const Tensor& t = tensor_of(self);
+    check_may_change(t);
     Tensor from;
     Scalar number;
     bool is_scalar = false;
     if (is_tensor(value)) {
       from = tensor_of(value);
-    } else if (maybe_scalar(value, number)) {
+    } else if (maybe_scalar(value, number) && (!is_numpy_scalar(value) || PyFloat_Check(value) ||
+                                               PyComplex_Check(value) || PyIndex_Check(value))) {
       is_scalar = true;
+      if (number.is_complex() && number.complex().imag() == 0 && !t.is_complex())
+        number = Scalar(number.complex().real());
+      int overflow = 0;
+      if (PyLong_Check(value)) PyLong_AsLongLongAndOverflow(value, &overflow);
+      if (overflow && t.dtype() != DType::uint64) fail(ErrorKind::value, "Overflow when unpacking long long");
+      check_fits(number, t.dtype());
     } else {
       failf(ErrorKind::type, "can't assign a {} to a tern.{}Tensor", type_name(value),
             script_name(t.dtype()));
     }
+    if (index == Py_False) return Py_None;
+    if (index == Py_True) index = Py_None;  // all of it, as a copy: another dtype is cast
     Indexed r = apply(t, index);
     if (r.advanced) {
       if (is_scalar)
         from = tensor(number, {.dtype = t.dtype()});
-      else if (from.dtype() != t.dtype() && from.dim() == 0)
+      else if (from.dtype() != t.dtype() && fills_mask(r, from))
         from = one<"aten::_to_copy">({Arg(from), Arg(t.dtype())});
+      if (from.dtype() != t.dtype())
+        failf(
+            "Index put requires the source and destination dtypes match, got {} for the destination and {} "
+            "for "
+            "the source.",
+            script_name(t.dtype()), script_name(from.dtype()));
       one<"aten::index_put_">({Arg(r.view), r.list(), Arg(from)});
     } else if (is_scalar) {
       one<"aten::fill_.Scalar">({Arg(r.view), Arg(number)});

@@ -76,6 +76,8 @@ nb::object size_object(const Tensor& t);  // tern.Size
 
 // Numbers and sizes out of Python. The `maybe` forms answer false where the object is something else.
 bool is_number(PyObject* o);  // int, float, bool, complex, SymInt and NumPy's scalars
+bool is_numpy_scalar(PyObject* o);
+bool is_array(nb::handle o);  // numpy.ndarray
 bool maybe_int(PyObject* o, bool loose, SymInt& value);
 bool maybe_scalar(PyObject* o, Scalar& value);
 bool maybe_dtype(PyObject* o, DType& value);
@@ -143,6 +145,7 @@ struct Overload {
   int out = -1;           // the first out= argument; -1 if there is none
   int outs = 0;
   bool numbers_as_tensors = false;
+  bool writes_first = false;         // in place
   bool factory = false;              // takes requires_grad= although the schema does not say so
   PyObject* result_class = nullptr;  // a namedtuple
 
@@ -156,6 +159,7 @@ class Room {
  public:
   SmallVector<Arg, 16> args;
   bool requires_grad = false;
+  int beyond_int64 = -1;  // the argument that is a number of the upper half of uint64
 
   Room() = default;
   Room(const Room&) = delete;
@@ -164,6 +168,7 @@ class Room {
     if (owned_ || blocks_) release();
     used_ = 0;
     requires_grad = false;
+    beyond_int64 = -1;
   }
 
   // n default values that live as long as the room does.
@@ -225,6 +230,7 @@ struct Packet {
 const Packet* find_packet(std::string_view qualified);  // nullptr if Tern has no such operator
 PyObject* call_packet(const Packet& packet, PyObject* const* args, size_t nargs, PyObject* names) noexcept;
 PyObject* run(const Overload& overload, Room& room);
+void check_may_change(const Tensor& t);  // throws for an inference tensor in normal mode
 
 // ---- the parts of the module, each in its file ----
 void bind_types(nb::module_& m);
@@ -239,6 +245,7 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) noexcept;
 nb::object to_numpy(const Tensor& t);
 nb::object to_list(const Tensor& t);
 nb::object to_dlpack(const Tensor& t, bool versioned, bool copied);
-Tensor from_data(PyObject* data, DType dtype);  // tern.tensor: nested sequences, numbers, arrays
+Tensor from_data(PyObject* data, DType dtype);      // tern.tensor: nested sequences, numbers, arrays
+void check_fits(const Scalar& value, DType dtype);  // throws for a number that the dtype cannot hold
 
 }  // namespace tern::python

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "python/objects.h"
+#include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
 
 #include <structmember.h>  // needs Python.h first
@@ -31,6 +32,15 @@ const Packet* find_packet(std::string_view qualified) {
         if (const Overload& o = overload_of(*op); (o.out >= 0) == out) p.overloads.push_back(&o);
   }
   return &p;
+}
+
+void check_may_change(const Tensor& t) {
+  if (t.defined() && autograd::is_inference(t) && !autograd::inference_mode())
+    fail(
+        "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get "
+        "a "
+        "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more "
+        "details.");
 }
 
 namespace {
@@ -104,8 +114,56 @@ nb::object new_results(PyObject* named, size_t n) {
   return nb::steal(reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, size));
 }
 
+// What was made in inference mode remembers it.
+void mark_results(const Room& room, const Value* results, size_t n) {
+  auto mark = [&](const Value& v) {
+    if (!v.is_tensor() || !v.tensor().defined() || v.tensor()->python) return;
+    const Tensor& made = v.tensor();
+    const Tensor* source = nullptr;
+    for (const Arg& a : room.args)
+      if (a.kind == ArgKind::tensor && a.tensor_ptr->defined() && a.tensor_ptr->storage() == made.storage())
+        source = a.tensor_ptr;
+    autograd::mark_inference(made, source);
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if (results[i].is_list())
+      for (const Value& v : results[i].items()) mark(v);
+    else
+      mark(results[i]);
+  }
+}
+
+// An int of the upper half of uint64 keeps its bits for a uint64 and is a float among floats; elsewhere it
+// does not fit.
+void settle_large_int(const Overload& overload, Room& room) {
+  bool floating = false;
+  for (size_t i = 0; i < room.args.size(); ++i) {
+    const Arg& a = room.args[i];
+    if (overload.schema->args[i].type.base == BaseType::dtype && a.kind != ArgKind::none &&
+        static_cast<DType>(a.to_int()) == DType::uint64)
+      return;
+    if (a.kind != ArgKind::tensor || !a.tensor_ptr->defined() || (*a.tensor_ptr)->wrapped_number) continue;
+    if (a.tensor_ptr->dtype() == DType::uint64) return;
+    floating |= a.tensor_ptr->is_floating_point() || a.tensor_ptr->is_complex();
+  }
+  if (!floating) fail("value cannot be converted to type int64_t without overflow");
+  Arg& arg = room.args[static_cast<size_t>(room.beyond_int64)];
+  const int64_t bits =
+      arg.kind == ArgKind::tensor ? read_scalar(*arg.tensor_ptr).to_int() : arg.scalar().to_int();
+  const double value = static_cast<double>(static_cast<uint64_t>(bits));
+  if (arg.kind == ArgKind::tensor) {
+    Tensor* t = room.make<Tensor>(1);
+    *t = wrap_number(Scalar(value));
+    arg = Arg(*t);
+  } else {
+    arg = Arg(value);
+  }
+}
+
 PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
   const Op& op = *overload.op;
+  if (room.beyond_int64 >= 0) settle_large_int(overload, room);
+  if (overload.writes_first) check_may_change(room.args[0].tensor());
   size_t n = overload.schema->returns.size();
   Few<Value, 4> many(std::max<size_t>(n, 1));
   Value* results = many.data();
@@ -117,6 +175,7 @@ PyObject* call_bound(const Overload& overload, Room& room, bool tuples) {
     call(op, room.args.data(), results);
   }
   if (n == 0) Py_RETURN_NONE;
+  if (autograd::inference_mode()) mark_results(room, results, n);
   if (n == 1) {
     if (many[0].is_tensor()) {
       if (room.requires_grad) many[0].tensor().requires_grad_();

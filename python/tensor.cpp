@@ -9,6 +9,7 @@
 #include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
 #include "tern/tensor/print.h"
+#include "tern/tensor/share.h"
 
 #include <structmember.h>  // needs Python.h first
 
@@ -79,6 +80,8 @@ PyObject* create(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
       return new_object(type, make_tensor(sizes, default_dtype()));
     }
     if (n != 1) fail(ErrorKind::type, "Tensor() takes sizes, or one sequence of values");
+    if (!PySequence_Check(first))
+      failf(ErrorKind::type, "Tensor(): data must be a sequence (got {})", type_name(first));
     return new_object(type, from_data(first, default_dtype()));
   });
 }
@@ -126,7 +129,18 @@ PyObject* binary(PyObject* a, PyObject* b) {
   });
 }
 
+// 2 << x: the number becomes a tensor's equal.
+template <Name name, Name other, Name reflected>
+PyObject* shift(PyObject* a, PyObject* b) {
+  if (is_tensor(a) || !is_operand(a)) return binary<name, other>(a, b);
+  return call_named<reflected>({a, b});
+}
+
 PyObject* true_divide(PyObject* a, PyObject* b) {
+  if (is_tensor(b) && is_array(a)) {
+    nb::object inverse = nb::steal(call_named<"aten::reciprocal">({b}));
+    return inverse.is_valid() ? PyNumber_Multiply(inverse.ptr(), a) : nullptr;
+  }
   if (!is_operand(a) || !is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
   if (is_tensor(a)) return call_named<"aten::div">({a, b});
   nb::object inverse =
@@ -154,6 +168,12 @@ PyObject* unary(PyObject* a) {
 PyObject* positive(PyObject* a) { return Py_NewRef(a); }
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
+  if (!is_operand(b) && (op == Py_EQ || op == Py_NE) && is_array(b))
+    return guarded([&]() -> PyObject* {
+      nb::object other = object_from(from_data(b, DType::undefined));
+      return op == Py_EQ ? call_named<"aten::eq">({a, other.ptr()})
+                         : call_named<"aten::ne">({a, other.ptr()});
+    });
   if (!is_operand(b)) Py_RETURN_NOTIMPLEMENTED;
   switch (op) {
     case Py_LT:
@@ -190,12 +210,24 @@ int as_bool(PyObject* self) {
     return -1;
   }
 }
+// float(x), int(x), complex(x): the exception is Python's for an argument that does not fit.
+Scalar python_number(const Tensor& t) {
+  if (!(t.numel() == 1))
+    fail(ErrorKind::value, "only one element tensors can be converted to Python scalars");
+  return number_of(t);
+}
 PyObject* as_float(PyObject* self) {
-  return guarded([&] { return PyFloat_FromDouble(number_of(tensor_of(self)).to_double()); });
+  return guarded([&] { return PyFloat_FromDouble(python_number(tensor_of(self)).to_double()); });
+}
+PyObject* as_complex(PyObject* self, PyObject*) {
+  return guarded([&] {
+    std::complex<double> z = python_number(tensor_of(self)).to_complex();
+    return PyComplex_FromDoubles(z.real(), z.imag());
+  });
 }
 PyObject* as_int(PyObject* self) {
   return guarded([&]() -> PyObject* {
-    Scalar s = number_of(tensor_of(self));
+    Scalar s = python_number(tensor_of(self));
     if (s.is_float()) return PyLong_FromDouble(s.to_double());
     return PyLong_FromLongLong(s.to_int());
   });
@@ -266,11 +298,25 @@ PyObject* transposed(PyObject* self, void*) {
 }
 PyObject* matrix_transposed(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
-    if (tensor_of(self).dim() < 2)
-      failf("tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
-            tensor_of(self).dim());
+    if (tensor_of(self).dim() == 0) return Py_NewRef(self);
+    if (tensor_of(self).dim() == 1)
+      fail("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.");
     nb::int_ second(-2), last(-1);
     return call_named<"aten::transpose">({self, second.ptr(), last.ptr()});
+  });
+}
+
+template <bool batches>
+PyObject* adjoint(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const int64_t d = tensor_of(self).dim();
+    if (d == 0) return call_named<"aten::conj">({self});
+    if (batches && d == 1)
+      fail("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.");
+    if (!batches && d != 2)
+      failf("tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.{}", d,
+            d > 2 ? " For batches of matrices, consider using tensor.mH" : "");
+    return call_named<"aten::adjoint">({self});
   });
 }
 
@@ -278,6 +324,14 @@ PyObject* strides_tuple(const Tensor& t) {
   nb::list items;
   for (SymInt s : t.strides()) items.append(object_from(s));
   return nb::tuple(items).release().ptr();
+}
+
+// x.data: the same memory, whose changes x does not count.
+Tensor untracked(const Tensor& t) {
+  Tensor copy = t.shallow_copy();
+  if (autograd::is_inference(t)) autograd::mark_inference(copy, &t);
+  if (!t.is_fake()) copy->storage = share(t.storage());
+  return copy;
 }
 
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
@@ -357,11 +411,11 @@ PyGetSetDef attributes[] = {
      nullptr, nullptr},
     {"is_leaf", getter<+[](const Tensor& t) { return boolean(t.is_leaf()); }>, nullptr, nullptr, nullptr},
     {"grad", getter<+[](const Tensor& t) { return wrap(t.grad()); }>, set_grad, nullptr, nullptr},
-    {"data", getter<+[](const Tensor& t) { return wrap(t.shallow_copy()); }>, set_data, nullptr, nullptr},
+    {"data", getter<+[](const Tensor& t) { return wrap(untracked(t)); }>, set_data, nullptr, nullptr},
     {"T", transposed, nullptr, nullptr, nullptr},
     {"mT", matrix_transposed, nullptr, nullptr, nullptr},
-    {"H", op_getter<"aten::adjoint">, nullptr, nullptr, nullptr},
-    {"mH", op_getter<"aten::adjoint">, nullptr, nullptr, nullptr},
+    {"H", adjoint<false>, nullptr, nullptr, nullptr},
+    {"mH", adjoint<true>, nullptr, nullptr, nullptr},
     {"real", op_getter<"aten::real">, nullptr, nullptr, nullptr},
     {"imag", op_getter<"aten::imag">, nullptr, nullptr, nullptr},
     {"itemsize", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.element_size()); }>, nullptr,
@@ -386,8 +440,11 @@ PyGetSetDef attributes[] = {
        return wrap(Tensor::adopt(t->base));
      }>,
      nullptr, nullptr, nullptr},
-    {"_version", getter<+[](const Tensor& t) { return PyLong_FromLongLong(t.version()); }>, nullptr, nullptr,
-     nullptr},
+    {"_version", getter<+[](const Tensor& t) {
+       if (autograd::is_inference(t)) fail("Inference tensors do not track version counter.");
+       return PyLong_FromLongLong(t.version());
+     }>,
+     nullptr, nullptr, nullptr},
     {"_is_parameter", getter<+[](const Tensor& t) { return boolean(t->is_parameter); }>, nullptr, nullptr,
      nullptr},
     {}};
@@ -474,6 +531,7 @@ PyMethodDef methods[] = {
     {"requires_grad_", with_keywords(method_requires_grad), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"to", with_keywords(method_to), METH_FASTCALL | METH_KEYWORDS, nullptr},
     {"item", item, METH_NOARGS, nullptr},
+    {"__complex__", as_complex, METH_NOARGS, nullptr},
     {"dim", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS,
      nullptr},
     {"ndimension", plain_method<+[](const Tensor& t) { return PyLong_FromLongLong(t.dim()); }>, METH_NOARGS,
@@ -567,8 +625,9 @@ void bind_tensor(nb::module_& m) {
       {Py_nb_and, slot(binary<"aten::__and__", "aten::bitwise_and", "aten::bitwise_and">)},
       {Py_nb_or, slot(binary<"aten::__or__", "aten::bitwise_or", "aten::bitwise_or">)},
       {Py_nb_xor, slot(binary<"aten::__xor__", "aten::bitwise_xor", "aten::bitwise_xor">)},
-      {Py_nb_lshift, slot(binary<"aten::__lshift__", "aten::bitwise_left_shift">)},
-      {Py_nb_rshift, slot(binary<"aten::__rshift__", "aten::bitwise_right_shift">)},
+      {Py_nb_lshift, slot(shift<"aten::__lshift__", "aten::bitwise_left_shift", "aten::bitwise_left_shift">)},
+      {Py_nb_rshift,
+       slot(shift<"aten::__rshift__", "aten::bitwise_right_shift", "aten::bitwise_right_shift">)},
       {Py_nb_negative, slot(unary<"aten::neg">)},
       {Py_nb_positive, slot(positive)},
       {Py_nb_absolute, slot(unary<"aten::abs">)},
@@ -605,6 +664,7 @@ void bind_tensor(nb::module_& m) {
       },
       nb::arg("tensor"), nb::arg("precision"), nb::arg("threshold"), nb::arg("edge_items"),
       nb::arg("line_width"), nb::arg("scientific").none());
+  m.def("_output_nr", [](nb::handle t) { return autograd::output_number(tensor_of(t.ptr())); });
   m.def("_set_size_class",
         [](nb::handle c) { types.size = reinterpret_cast<PyTypeObject*>(c.inc_ref().ptr()); });
   m.def("_set_parameter_class",

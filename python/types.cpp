@@ -44,20 +44,15 @@ PyObject* numpy_generic() {
   if (!generic) PyErr_Clear();
   return generic;
 }
-bool is_numpy_scalar(PyObject* o) {
-  PyObject* generic = numpy_generic();
-  return generic && PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(generic));
-}
-
-int64_t long_value(PyObject* o) {
+int64_t long_value(PyObject* o, bool upper_half = true) {
   int overflow = 0;
   long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
   if (overflow) {
     // The upper half of uint64 keeps its bits, as ATen's int64 carries them.
     unsigned long long u = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
-    if (overflow < 0 || PyErr_Occurred()) {
+    if (overflow < 0 || !upper_half || PyErr_Occurred()) {
       PyErr_Clear();
-      fail("Overflow when unpacking long long: the number does not fit in 64 bits");
+      fail(ErrorKind::value, "Overflow when unpacking long long: the number does not fit in 64 bits");
     }
     return static_cast<int64_t>(u);
   }
@@ -66,9 +61,16 @@ int64_t long_value(PyObject* o) {
 
 }  // namespace
 
+bool is_numpy_scalar(PyObject* o) {
+  PyObject* generic = numpy_generic();
+  return generic && PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(generic));
+}
+
 std::string type_name(PyObject* o) {
-  nb::object name = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o))).attr("__name__");
-  return nb::cast<std::string>(name);
+  nb::object type = nb::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
+  std::string name = nb::cast<std::string>(type.attr("__name__"));
+  // NumPy's types have the names of Python's: bool, str.
+  return nb::cast<std::string>(nb::str(type.attr("__module__"))) == "numpy" ? "numpy." + name : name;
 }
 
 bool is_number(PyObject* o) {
@@ -79,7 +81,7 @@ bool is_number(PyObject* o) {
 bool maybe_int(PyObject* o, bool loose, SymInt& value) {
   if (PyLong_Check(o)) {
     if (!loose && PyBool_Check(o)) return false;
-    value = long_value(o);
+    value = long_value(o, false);
     return true;
   }
   if (PyFloat_Check(o)) return false;
@@ -100,7 +102,7 @@ bool maybe_int(PyObject* o, bool loose, SymInt& value) {
     return false;
   }
   nb::object keep = nb::steal(index);
-  value = long_value(index);
+  value = long_value(index, false);
   return true;
 }
 

@@ -16,12 +16,14 @@ from ._tern import (  # noqa: F401
     contiguous_format,
     device,
     dtype,
-    from_numpy,
     get_default_dtype,
     get_num_threads,
     get_rng_state,
     initial_seed,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
+    is_inference_mode_enabled,
     layout,
     memory_format,
     preserve_format,
@@ -52,6 +54,7 @@ for _scheme in QSCHEMES:
 from ._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401
 from ._ops import ops  # noqa: E402,F401
 from ._size import Size  # noqa: E402,F401
+from ._storage import TypedStorage, UntypedStorage  # noqa: E402,F401
 from . import autograd, random, testing  # noqa: E402,F401
 from ._functions import *  # noqa: E402,F401,F403
 from ._load import load, save  # noqa: E402,F401

@@ -7,9 +7,9 @@ from . import _tern
 from ._tern import Tensor
 
 __all__ = (
-    "tensor as_tensor asarray from_dlpack is_tensor is_floating_point is_complex numel result_type einsum norm unique meshgrid "
+    "tensor as_tensor asarray from_dlpack is_tensor is_floating_point is_complex is_inference numel result_type einsum norm unique meshgrid "
     "broadcast_tensors broadcast_shapes atleast_1d atleast_2d atleast_3d split tensordot nonzero normal finfo iinfo Parameter "
-    "frombuffer unravel_index"
+    "frombuffer unravel_index from_numpy unique_consecutive stft block_diag cartesian_prod"
 ).split()
 
 
@@ -33,9 +33,9 @@ def as_tensor(data, dtype=None, device=None):
     """The data as a tensor, sharing memory where that is possible."""
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
-    if type(data).__module__ == "numpy" and type(data).__name__ == "ndarray" and data.flags.writeable:
+    if type(data).__module__ == "numpy" and type(data).__name__ == "ndarray":
         try:
-            return _tern.from_numpy(data).to(dtype=dtype, device=device)
+            return from_numpy(data).to(dtype=dtype, device=device)
         except ValueError:  # negative strides: as a copy
             pass
     return _device(_tern._from_data(data, dtype), device)
@@ -62,18 +62,31 @@ def from_dlpack(obj, *, device=None, copy=None):
 _warned_of_read_only = False
 
 
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """A one-dimensional tensor over the memory of an object that has the buffer protocol, which the tensor keeps alive and in its place."""
+def _warn_of_read_only(what):
     global _warned_of_read_only
-    result, writable = _tern._from_buffer(buffer, dtype, count, offset)
-    if not writable and not _warned_of_read_only:
+    if not _warned_of_read_only:
         _warned_of_read_only = True
         _warnings.warn(
-            "The given buffer is not writable, and Tern does not support non-writable tensors. This means you can write to the underlying "
-            "(supposedly non-writable) buffer using the tensor. You may want to copy the buffer to protect its data or make it writable "
+            f"The given {what} is not writable, and Tern does not support non-writable tensors. This means you can write to the underlying "
+            f"(supposedly non-writable) {what} using the tensor. You may want to copy the {what} to protect its data or make it writable "
             "before converting it to a tensor. This type of warning will be suppressed for the rest of this program.",
-            stacklevel=2,
+            stacklevel=3,
         )
+
+
+def from_numpy(array):
+    """A tensor over the array's memory, which it keeps alive."""
+    result = _tern.from_numpy(array)
+    if not array.flags.writeable:
+        _warn_of_read_only("NumPy array")
+    return result
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor over the memory of an object that has the buffer protocol, which the tensor keeps alive and in its place."""
+    result, writable = _tern._from_buffer(buffer, dtype, count, offset)
+    if not writable:
+        _warn_of_read_only("buffer")
     return result.requires_grad_() if requires_grad else result
 
 
@@ -87,6 +100,10 @@ def is_floating_point(input):
 
 def is_complex(input):
     return input.is_complex()
+
+
+def is_inference(input):
+    return input.is_inference()
 
 
 def numel(input):
@@ -135,6 +152,34 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         values, inverse, counts = _op("unique_dim")(input, dim, sorted, return_inverse, return_counts)
     result = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
     return result[0] if len(result) == 1 else tuple(result)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements without their repetitions; where asked for, also the run each element is in and how long the runs are."""
+    values, inverse, counts = _op("unique_consecutive")(input, return_inverse, return_counts, dim)
+    result = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
+    return result[0] if len(result) == 1 else tuple(result)
+
+
+def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
+         onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
+    """The short-time Fourier transform. With `center` frame t stands around sample t * hop_length, and the signal is padded by `pad_mode`."""
+    return input.stft(n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
+
+
+def _spelled_out(name, tensors):
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{name}(): expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
+    return _op(name)(list(tensors))
+
+
+def block_diag(*tensors):
+    return _spelled_out("block_diag", tensors)
+
+
+def cartesian_prod(*tensors):
+    return _spelled_out("cartesian_prod", tensors)
 
 
 def meshgrid(*tensors, indexing="ij"):

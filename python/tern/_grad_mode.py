@@ -71,18 +71,31 @@ class enable_grad(_Bare):
 
 
 class inference_mode(_Mode):
+    """Nothing is recorded, and what is made in the block may never become part of a recorded computation."""
+
     def __new__(cls, mode=True):
         made = super().__new__(cls)
         if callable(mode):
-            made._on = False
+            made._mode = True
             return made(mode)
         return made
 
     def __init__(self, mode=True):
-        self._on = not mode and _tern.is_grad_enabled()
+        self._mode = bool(mode)
+
+    def __enter__(self):
+        self._stack().append((_tern.is_inference_mode_enabled(), _tern.is_grad_enabled()))
+        _tern._set_inference_mode(self._mode)
+        _tern._set_grad_enabled(not self._mode)
+        return self
+
+    def __exit__(self, *_):
+        inferring, recording = self._stack().pop()
+        _tern._set_inference_mode(inferring)
+        _tern._set_grad_enabled(recording)
 
     def clone(self):
-        return type(self)(not self._on)
+        return type(self)(self._mode)
 
 
 class set_grad_enabled(_Mode):

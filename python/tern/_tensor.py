@@ -4,6 +4,7 @@ import copy as _copy
 
 from . import _tern
 from ._printing import tensor_repr
+from ._storage import copied_storage, storage, untyped_storage
 from ._tern import Tensor, device, dtype, memory_format
 
 
@@ -82,11 +83,29 @@ def _cast(name):
     return method
 
 
+_TYPE_NAMES = dict(
+    entry.split("=")
+    for entry in (
+        "float32=Float float64=Double float16=Half bfloat16=BFloat16 int64=Long int32=Int int16=Short int8=Char uint8=Byte bool=Bool "
+        "complex32=ComplexHalf complex64=ComplexFloat complex128=ComplexDouble uint16=UInt16 uint32=UInt32 uint64=UInt64 "
+        "qint8=QInt8 quint8=QUInt8 qint32=QInt32 float8_e5m2=Float8_e5m2 float8_e4m3fn=Float8_e4m3fn "
+        "float8_e5m2fnuz=Float8_e5m2fnuz float8_e4m3fnuz=Float8_e4m3fnuz"
+    ).split()
+)
+
+
 def _type(self, dtype=None, non_blocking=False):
+    """The name of the tensor's old type, or with a dtype or such a name ('torch.DoubleTensor') the tensor converted."""
     if dtype is None:
-        names = {"float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "int64": "LongTensor", "int32": "IntTensor"}
-        names.update({"int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor", "bool": "BoolTensor"})
-        return "tern." + names.get(self.dtype.name, self.dtype.name.capitalize() + "Tensor")
+        return f"tern.{_TYPE_NAMES[self.dtype.name]}Tensor"
+    if isinstance(dtype, str):
+        house, _, old = dtype.partition(".")
+        found = [name for name, text in _TYPE_NAMES.items() if text + "Tensor" == old]
+        if house not in ("torch", "tern") or not found:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = getattr(_tern, found[0])
+    elif not isinstance(dtype, _tern.dtype):
+        raise ValueError(f"invalid type: '{getattr(dtype, '__name__', dtype)}'")
     return _convert(self, dtype)
 
 
@@ -99,13 +118,13 @@ def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs
 class RemovableHandle:
     """Removes a hook: ``handle.remove()``, or at the end of a ``with`` block."""
 
-    def __init__(self, tensor, number):
-        self._tensor, self._number = tensor, number
+    def __init__(self, remove):
+        self._remove = remove
 
     def remove(self):
-        if self._tensor is not None:
-            _tern._remove_hook(self._tensor, self._number)
-            self._tensor = None
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
 
     def __enter__(self):
         return self
@@ -115,11 +134,13 @@ class RemovableHandle:
 
 
 def _register_hook(self, hook):
-    return RemovableHandle(self, _tern._register_hook(self, hook))
+    number = _tern._register_hook(self, hook)
+    return RemovableHandle(lambda: _tern._remove_hook(self, number))
 
 
 def _register_post_accumulate_grad_hook(self, hook):
-    return RemovableHandle(self, _tern._register_post_accumulate_hook(self, hook))
+    number = _tern._register_post_accumulate_hook(self, hook)
+    return RemovableHandle(lambda: _tern._remove_hook(self, number))
 
 
 def _deepcopy(self, memo):
@@ -130,7 +151,11 @@ def _deepcopy(self, memo):
         )
     if id(self) in memo:
         return memo[id(self)]
-    data = _op("clone")(self.detach())
+    data = self.detach()
+    if data.is_meta or data.is_quantized:
+        data = _op("clone")(data)
+    else:
+        data = _tern._from_storage(copied_storage(data, memo), data.dtype, tuple(data.shape), data.stride(), data.storage_offset())
     if type(self) is Tensor:
         result = data
         if self.requires_grad:
@@ -144,8 +169,13 @@ def _deepcopy(self, memo):
     return result
 
 
-def _rebuild(cls, data, target_dtype, sizes, requires_grad, parameter, attributes):
-    result = _tern._from_bytes(data, target_dtype, sizes)
+def _rebuild(cls, data, target_dtype, sizes, requires_grad, parameter, attributes, strides=None):
+    """``data`` holds the elements in row-major order, or with ``strides`` all of the memory that they reach over."""
+    if strides is None:
+        result = _tern._from_bytes(data, target_dtype, sizes)
+    else:
+        memory = _tern._from_bytes(data, _tern.uint8, (len(data),))
+        result = _tern._from_storage(memory, target_dtype, sizes, strides, 0)
     if cls is not Tensor:
         result = _tern._make_subclass(cls, result, requires_grad, parameter)
     elif requires_grad:
@@ -155,13 +185,16 @@ def _rebuild(cls, data, target_dtype, sizes, requires_grad, parameter, attribute
 
 
 def _reduce_ex(self, protocol):
-    if not self.is_leaf:
-        raise RuntimeError("pickle: only leaf tensors can be pickled; use tensor.detach()")
     data = self.detach()
-    if not data.is_contiguous():
+    sizes, strides = tuple(self.shape), None
+    if data.is_quantized:
         data = data.contiguous()
-    state = (type(self), _tern._bytes(data), self.dtype, tuple(self.shape), self.requires_grad, self._is_parameter, dict(self.__dict__))
-    return _rebuild, state
+    else:
+        strides = data.stride()
+        reach = 1 + sum((n - 1) * s for n, s in zip(sizes, strides))
+        data = _op("as_strided")(data, [reach if data.numel() else 0], [1], data.storage_offset())
+    attributes = dict(self.__dict__)
+    return _rebuild, (type(self), _tern._bytes(data), self.dtype, sizes, self.requires_grad, self._is_parameter, attributes, strides)
 
 
 def _array(self, dtype=None, copy=None):
@@ -171,6 +204,14 @@ def _array(self, dtype=None, copy=None):
     elif copy:
         array = array.copy()
     return array
+
+
+def _array_wrap(self, array, context=None, return_scalar=False):
+    """What NumPy's functions give where a tensor is among their arguments: a tensor again."""
+    import numpy
+
+    array = numpy.asarray(array)
+    return _tern.from_numpy(array.astype("uint8") if array.dtype == bool else array)
 
 
 def _numpy(self, *, force=False):
@@ -185,6 +226,10 @@ _native_numpy = Tensor.numpy
 def _dlpack(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     if dl_device is not None and tuple(dl_device) != (1, 0):
         raise BufferError(f"__dlpack__: Tern's tensors are on cpu (1, 0), not on {dl_device}")
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_meta:
+        raise BufferError("Cannot pack tensors on meta")
     source = _op("clone")(self) if copy else self
     return _tern._to_dlpack(source, max_version is not None and max_version[0] >= 1, bool(copy))
 
@@ -244,6 +289,62 @@ def _unique(self, sorted=True, return_inverse=False, return_counts=False, dim=No
     return unique(self, sorted, return_inverse, return_counts, dim)
 
 
+def _unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
+    from ._functions import unique_consecutive
+
+    return unique_consecutive(self, return_inverse, return_counts, dim)
+
+
+def _nonzero(self, *, as_tuple=False):
+    from ._functions import nonzero
+
+    return nonzero(self, as_tuple=as_tuple)
+
+
+def _stft(self, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
+          onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
+    overload = _tern._overload("aten::stft.center")
+    return overload(self, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
+
+
+def _elementwise(name, self, others, function):
+    """What apply_, map_ and map2_ do: the function's results, in place."""
+    if self.requires_grad or any(t.requires_grad for t in others):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    for other in others:
+        if not isinstance(other, Tensor):
+            raise TypeError(f"{name}: expected a Tensor, not {type(other).__name__}")
+        if other.dtype is not self.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for 'other' (got {other.type()})")
+    columns = [t.expand(self.shape).reshape(-1).tolist() for t in (self, *others)]
+    results = [function(*row) for row in zip(*columns)]
+    self.copy_(_tern._from_data(results, self.dtype).reshape(self.shape))
+    return self
+
+
+def _new(self, *args):
+    """new(), new(2, 3), new(size), new([1., 2.]): of the same dtype; without values the elements are not initialised."""
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].detach().to(self.dtype)
+    if len(args) == 1 and isinstance(args[0], (list, tuple)) and type(args[0]).__name__ != "Size":
+        return _tern._from_data(args[0], self.dtype)
+    sizes = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args or (0,)
+    return _op("empty")(list(sizes), dtype=self.dtype, device=self.device)
+
+
+def _dim_order(self, *, ambiguity_check=False):
+    """The dimensions from the outermost in memory to the innermost."""
+    strides, sizes = self.stride(), self.shape
+    order = sorted(range(self.dim()), key=lambda d: strides[d], reverse=True)
+    if not isinstance(ambiguity_check, bool) and ambiguity_check is not None:
+        raise TypeError("dim_order: ambiguity_check is a bool")
+    if ambiguity_check:
+        real = [strides[d] for d in order if sizes[d] > 1]
+        if len(real) != self.dim() or len(set(real)) != len(real):
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    return tuple(order)
+
+
 def _unflatten(self, dim, sizes):
     return _op("unflatten")(self, dim, tuple(sizes))
 
@@ -267,10 +368,11 @@ _METHODS = {
     "backward": _backward,
     "register_hook": _register_hook,
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
-    "__copy__": lambda self: _tern._make_subclass(type(self), self, self.requires_grad and self.is_leaf, self._is_parameter),
+    "__copy__": lambda self: _tern._make_subclass(type(self), self, self.requires_grad, self._is_parameter),
     "__deepcopy__": _deepcopy,
     "__reduce_ex__": _reduce_ex,
     "__array__": _array,
+    "__array_wrap__": _array_wrap,
     "__array_priority__": 1000,
     "numpy": _numpy,
     "__dlpack__": _dlpack,
@@ -285,6 +387,18 @@ _METHODS = {
     "__reversed__": _reversed,
     "norm": _norm,
     "unique": _unique,
+    "unique_consecutive": _unique_consecutive,
+    "nonzero": _nonzero,
+    "stft": _stft,
+    "untyped_storage": untyped_storage,
+    "storage": storage,
+    "apply_": lambda self, callable: _elementwise("apply_", self, (), callable),
+    "map_": lambda self, tensor, callable: _elementwise("map_", self, (tensor,), callable),
+    "map2_": lambda self, x, y, callable: _elementwise("map2_", self, (x, y), callable),
+    "new": _new,
+    "dim_order": _dim_order,
+    "is_inference": lambda self: _tern._is_inference(self),
+    "output_nr": property(_tern._output_nr),
     "unflatten": _unflatten,
     "polygamma": lambda self, n: _tern._packet("aten::polygamma")(n, self),  # the order comes first in the schema
     "get_device": lambda self: -1,

@@ -28,6 +28,37 @@ void remove_hook(const Tensor& t, int number);
 // Called after .grad of a leaf has been accumulated.
 int register_post_accumulate_hook(const Tensor& leaf, tern::Function<void(const Tensor& leaf)> hook);
 
+// Which result of its recorded function the tensor is; 0 for leaves.
+uint32_t output_number(const Tensor& t);
+
+// While on, backward names the function whose gradient is NaN (unless `check_nan` is off) or throws, and
+// warns with where in the program the function was recorded, as `trace` told it then.
+struct Anomaly {
+  bool on = false;
+  bool check_nan = true;
+  std::string (*trace)() = nullptr;
+};
+extern Anomaly anomaly;
+
+// Inference mode: nothing is recorded, and what is made may never become part of a recorded computation.
+bool inference_mode();
+void set_inference_mode(bool on);
+bool is_inference(const Tensor& t);
+// To be called for what an operator has made in inference mode; `source` is the argument it shares memory
+// with, if there is one.
+void mark_inference(const Tensor& result, const Tensor* source = nullptr);
+
+// What becomes of tensors that are saved for backward on this thread: `pack` gives what is kept instead of
+// the tensor, `unpack` turns it into a tensor again. The last pair pushed is used.
+struct SavedTensorHooks {
+  tern::Function<std::shared_ptr<void>(const Tensor&)> pack;
+  tern::Function<Tensor(const std::shared_ptr<void>&)> unpack;
+};
+void push_saved_tensor_hooks(SavedTensorHooks hooks);  // throws while they are forbidden
+void pop_saved_tensor_hooks();
+// With the message of the error; an empty one allows them again. Gives the message before.
+std::string forbid_saved_tensor_hooks(std::string message);
+
 // Cuts a tensor from its history, for every handle to it. Throws for a view: its base keeps the history.
 const Tensor& detach_(const Tensor& t);
 

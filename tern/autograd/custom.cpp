@@ -27,7 +27,7 @@ struct CustomNode : GradNode, std::enable_shared_from_this<CustomNode> {
   }
   std::string name() const override { return label + "Backward"; }
   void release() override {
-    for (SavedTensor& t : context.saved_) t.data = Tensor();
+    for (SavedTensor& t : context.saved_) t.release();
   }
 };
 
@@ -90,7 +90,7 @@ std::vector<Tensor> CustomCall::operator()(Span<const Tensor> inputs, bool* in_p
   context.values = values;
   bool any = false;
   for (const Tensor& t : inputs) {
-    bool needs = thread_state.grad_enabled && needs_grad(t);
+    bool needs = thread_state.grad_enabled && !inference_mode() && needs_grad(t);
     context.needs.push_back(needs);
     any |= needs;
     node->edges.push_back(needs ? grad_edge(t) : Edge{});
@@ -103,6 +103,10 @@ std::vector<Tensor> CustomCall::operator()(Span<const Tensor> inputs, bool* in_p
   auto is_one_of = [](const std::vector<Tensor>& list, const Tensor& t) {
     return std::any_of(list.begin(), list.end(), [&](const Tensor& o) { return o.is_same(t); });
   };
+  if (any)
+    for (const Tensor& t : context.dirty)
+      if (needs_grad(t) && t.is_leaf())
+        fail("a leaf Variable that requires grad has been used in an in-place operation.");
   std::vector<bool> is_output;
   for (const Tensor& t : context.to_save_) is_output.push_back(is_one_of(outputs, t));
   if (any) {

@@ -7,6 +7,7 @@
 
 #include "tern/autograd/history.h"
 #include "tern/base/format.h"
+#include "tern/base/warning.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ops.h"
 
@@ -14,9 +15,24 @@ namespace tern::autograd {
 namespace {
 
 struct Task {
+  int64_t number = 0;
+  const std::unordered_set<GradNode*>* needed = nullptr;       // when only some nodes are
   std::unordered_map<GradNode*, int> waiting;                  // gradients still to come
   std::unordered_map<GradNode*, std::vector<Tensor>> buffers;  // what has come
   std::unordered_map<GradNode*, std::shared_ptr<GradNode>> nodes;
+};
+
+// The pass that runs on this thread; a hook may start another one inside.
+thread_local Task* running = nullptr;
+thread_local int64_t passes = 0;
+class Running {
+ public:
+  explicit Running(Task& task) : before_(std::exchange(running, &task)) { task.number = passes++; }
+  ~Running() { running = before_; }
+  Running(const Running&) = delete;
+
+ private:
+  Task* before_;
 };
 
 // Counts, for every node that can be reached, how many edges lead to it.
@@ -54,6 +70,62 @@ std::unordered_set<GradNode*> needed_for(const Task& task, const std::vector<Edg
   return needed;
 }
 
+// Whether `wanted` can be expanded to the gradient: then the gradient is summed to it.
+bool fits(const Tensor& grad, Span<const SymInt> wanted) {
+  const size_t n = grad.sizes().size(), m = wanted.size();
+  if (n < m) return false;
+  for (size_t i = 0; i < m; ++i) {
+    SymInt have = grad.sizes()[n - m + i], want = wanted[i];
+    if (have.is_int() && want.is_int() && have.as_int() != want.as_int() && want.as_int() != 1) return false;
+  }
+  return true;
+}
+
+void check_results(const GradNode& node, const std::vector<Tensor>& results) {
+  for (size_t i = 0; i < results.size() && i < node.edges.size(); ++i) {
+    const Edge& e = node.edges[i];
+    if (!e.node || !results[i].defined()) continue;
+    const Shape& wanted = e.node->result_shapes[e.input];
+    if (!fits(results[i], wanted.sizes))
+      failf(
+          "Function {} returned an invalid gradient at index {} - got {} but expected shape compatible with "
+          "{}",
+          node.name(), i, str(results[i].sizes()), str(wanted.sizes));
+    if (!anomaly.on || !anomaly.check_nan || results[i].is_fake()) continue;
+    NoGrad no_grad;
+    const Tensor value = results[i].detach();
+    if ((value.is_floating_point() || value.is_complex()) && (value != value).any().item<bool>())
+      failf("Function '{}' returned nan values in its {}th output.", node.name(), i);
+  }
+}
+
+std::vector<Tensor> run_node(GradNode& node, std::vector<Tensor>& grads) {
+  if (node.extras)
+    for (auto& [number, hook] : node.extras->pre_hooks) hook(grads);
+  std::vector<Tensor> results = node.apply(grads);
+  if (results.size() > node.edges.size() &&
+      std::any_of(results.begin() + static_cast<std::ptrdiff_t>(node.edges.size()), results.end(),
+                  [](const Tensor& t) { return t.defined(); }))
+    failf("function {} returned an incorrect number of gradients (expected {}, got {})", node.name(),
+          node.edges.size(), results.size());
+  check_results(node, results);
+  if (node.extras && !node.extras->post_hooks.empty()) {
+    results.resize(node.edges.size());
+    for (auto& [number, hook] : node.extras->post_hooks) hook(results, grads);
+  }
+  return results;
+}
+
+void explain_anomaly(const GradNode& node) {
+  const std::string trace = node.extras ? node.extras->trace : "";
+  warn("UserWarning",
+       fmt::format("Error detected in {}. {}", node.name(),
+                   trace.empty()
+                       ? "No forward pass information available. Enable detect anomaly during forward "
+                         "pass for more information."
+                       : "Traceback of forward call that caused the error:\n" + trace));
+}
+
 void accumulate(Task& task, const Edge& edge, Tensor grad) {
   std::vector<Tensor>& buffer = task.buffers[edge.node.get()];
   buffer.resize(edge.node->result_shapes.size());
@@ -67,12 +139,14 @@ void accumulate(Task& task, const Edge& edge, Tensor grad) {
 std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Tensor>& gradients,
                             const std::vector<Edge>* wanted, bool retain_graph, bool create_graph) {
   Task task;
+  Running pass(task);
   explore(task, roots);
   std::unordered_set<GradNode*> needed;
   std::unordered_map<GradNode*, std::vector<std::pair<uint32_t, size_t>>> captures;
   std::vector<Tensor> captured;
   if (wanted) {
     needed = needed_for(task, *wanted);
+    task.needed = &needed;
     captured.resize(wanted->size());
     for (size_t i = 0; i < wanted->size(); ++i)
       captures[(*wanted)[i].node.get()].push_back({(*wanted)[i].input, i});
@@ -94,8 +168,7 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
     grads.resize(node->result_shapes.size());
     for (size_t r = 0; r < node->hooks.size() && r < grads.size(); ++r)
       for (auto& [number, hook] : node->hooks[r])
-        if (grads[r].defined())
-          if (Tensor replaced = hook(grads[r]); replaced.defined()) grads[r] = replaced;
+        if (grads[r].defined()) grads[r] = run_hook(hook, grads[r]);
     for (auto& [output, target] : node->retained)
       if (target && grads[output].defined())
         target->grad = create_graph ? grads[output] : grads[output].detach();
@@ -111,13 +184,13 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
                         [&](const Edge& e) { return e.node && needed.count(e.node.get()); });
     }
     if (run) {
-      results = node->apply(grads);
+      try {
+        results = run_node(*node, grads);
+      } catch (...) {
+        if (anomaly.on) explain_anomaly(*node);
+        throw;
+      }
       grads.clear();
-      if (results.size() > node->edges.size() &&
-          std::any_of(results.begin() + node->edges.size(), results.end(),
-                      [](const Tensor& t) { return t.defined(); }))
-        failf("function {} returned an incorrect number of gradients (expected {}, got {})", node->name(),
-              node->edges.size(), results.size());
       if (!retain_graph) node->release();
     }
     for (size_t i = 0; i < node->edges.size(); ++i) {
@@ -142,6 +215,9 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
     Tensor g = i < gradients.size() ? gradients[i] : Tensor();
     if (!g.defined()) {
       if (!(t.numel() == 1)) fail("grad can be implicitly created only for scalar outputs");
+      if (t.is_complex())
+        failf("grad can be implicitly created only for real scalar outputs but got torch.{}",
+              name(t.dtype()));
       GradMode mode(create_graph);
       g = tern::ones_like(t.detach());
     } else if (g.dim() != t.dim() || !std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(),
@@ -158,6 +234,12 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
 
 }  // namespace
 
+bool will_run(const GradNode& node) {
+  auto* key = const_cast<GradNode*>(&node);
+  return running && running->nodes.count(key) && (!running->needed || running->needed->count(key));
+}
+int64_t current_pass() { return running ? running->number : -1; }
+
 void backward(Span<const Tensor> outputs, Span<const Tensor> gradients, bool retain_graph,
               bool create_graph) {
   std::vector<Edge> roots;
@@ -173,17 +255,17 @@ std::vector<Tensor> grad(Span<const Tensor> outputs, Span<const Tensor> inputs, 
   starts("grad", outputs, gradients, options.create_graph, roots, grads);
   for (const Tensor& t : inputs) {
     Edge e = grad_edge(t);
-    if (!e.node) fail("One of the differentiated Tensors does not require grad");
+    if (!e.node && !needs_grad(t)) fail("One of the differentiated Tensors does not require grad");
     wanted.push_back(e);
   }
   std::vector<Tensor> result =
       execute(roots, grads, &wanted, options.retain_graph || options.create_graph, options.create_graph);
   for (size_t i = 0; i < result.size(); ++i)
     if (!result[i].defined() && !options.allow_unused)
-      fail(
-          "One of the differentiated Tensors appears to not have been used in the graph. Set "
-          "allow_unused=True if this "
-          "is the desired behavior.");
+      failf(
+          "The differentiated Tensor at index {} appears to not have been used in the graph. Set "
+          "allow_unused=True if this is the desired behavior.",
+          i);
   return result;
 }
 

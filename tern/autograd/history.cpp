@@ -27,6 +27,8 @@ namespace autograd {
 namespace {
 
 thread_local uint64_t next_sequence = 0;
+thread_local std::vector<std::shared_ptr<const SavedTensorHooks>> saved_hooks;
+thread_local std::string hooks_forbidden;  // why
 
 // Where the gradients of a leaf end.
 struct Accumulate : GradNode {
@@ -36,8 +38,7 @@ struct Accumulate : GradNode {
     Tensor g = grads[0];
     if (!g.defined()) return {};
     AutogradMeta& meta = autograd_meta(leaf);
-    for (auto& [number, hook] : meta.hooks)
-      if (Tensor replaced = hook(g); replaced.defined()) g = replaced;
+    for (auto& [number, hook] : meta.hooks) g = run_hook(hook, g);
     if (!meta.grad.defined()) {
       // Our own copy unless nobody else can see this one.
       meta.grad = thread_state.grad_enabled ? g : g.detach();
@@ -52,6 +53,7 @@ struct Accumulate : GradNode {
     return {};
   }
   std::string name() const override { return "AccumulateGrad"; }
+  Tensor variable() const override { return leaf; }
 };
 
 // The gradient of a view that follows its base: made when an in-place change gave the base a new history.
@@ -70,7 +72,11 @@ struct FollowBase : GradNode {
 
 }  // namespace
 
-GradNode::GradNode() : sequence(next_sequence++) {}
+Anomaly anomaly;
+
+GradNode::GradNode() : sequence(next_sequence++) {
+  if (anomaly.on && anomaly.trace) more().trace = anomaly.trace();
+}
 
 // Long chains are taken apart one by one: a recursive release would overflow the stack.
 GradNode::~GradNode() {
@@ -92,10 +98,44 @@ GradNode::~GradNode() {
   pending = nullptr;
 }
 
+void push_saved_tensor_hooks(SavedTensorHooks hooks) {
+  if (!hooks_forbidden.empty()) fail(hooks_forbidden);
+  saved_hooks.push_back(std::make_shared<const SavedTensorHooks>(std::move(hooks)));
+}
+void pop_saved_tensor_hooks() {
+  if (saved_hooks.empty()) fail("saved tensor hooks: there are none to be taken off");
+  saved_hooks.pop_back();
+}
+std::string forbid_saved_tensor_hooks(std::string message) {
+  if (!message.empty() && !saved_hooks.empty()) fail(message);
+  return std::exchange(hooks_forbidden, std::move(message));
+}
+
 SavedTensor::SavedTensor(const Tensor& t, bool output_of_node) {
   present = t.defined();
   if (!present) return;
+  if (is_inference(t))
+    fail(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode "
+        "in computation tracked by autograd. To work around this, you can make a clone to get a normal "
+        "tensor "
+        "and use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
   version = t.version();
+  if (!saved_hooks.empty() && !t.is_fake()) {
+    is_output = output_of_node;
+    output = t->autograd ? t->autograd->output : 0;
+    packed = std::make_shared<PackedTensor>();
+    packed->hooks = saved_hooks.back();
+    if (!is_output) packed->edge = grad_edge(t);
+    GradMode no_grad(false);
+    packed->value = packed->hooks->pack(t.shallow_copy());
+    if (t.version() != version)
+      fail(
+          "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
+          "can not be modified by in-place operations as this can lead to unexpected side-effects. Please "
+          "open an issue if you need to perform in-place operations on the input to a pack hook.");
+    return;
+  }
   is_output = output_of_node;
   if (is_output) {
     data = t.shallow_copy();
@@ -107,6 +147,20 @@ SavedTensor::SavedTensor(const Tensor& t, bool output_of_node) {
 
 Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
   if (!present) return {};
+  if (packed) {
+    Tensor t;
+    {
+      GradMode no_grad(false);
+      t = packed->hooks->unpack(packed->value);
+    }
+    if (!t.defined()) fail("saved tensor hooks: unpack gave no tensor");
+    t = t.shallow_copy();
+    if (is_output && self)
+      set_history(t, self, output);
+    else if (packed->edge.node)
+      set_history(t, packed->edge.node, packed->edge.input);
+    return t;
+  }
   if (!data.defined())
     fail(
         "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -117,17 +171,22 @@ Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
         "access "
         "saved tensors after calling backward.");
   if (data.version() != version) {
-    std::string producer_name = is_output && self ? self->name() : grad_fn_name(data);
+    std::string producer_name;
+    if (is_output && self)
+      producer_name = function_name(*self);
+    else if (!data.is_leaf())
+      producer_name = function_name(*grad_edge(data).node);
     failf(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        "[torch.{}Tensor "
-        "{}]{}, is at version {}; expected version {} instead. Hint: the backtrace further above shows the "
-        "operation that "
-        "failed to compute its gradient. The variable in question was changed in there or anywhere later. "
-        "Good luck!",
+        "[torch.{}Tensor {}]{} is at version {}; expected version {} instead. Hint: {}",
         script_name(data.dtype()), str(data.sizes()),
-        producer_name.empty() ? "" : fmt::format(", which is output {} of {}", output, producer_name),
-        data.version(), version);
+        producer_name.empty() ? "" : fmt::format(", which is output {} of {},", output, producer_name),
+        data.version(), version,
+        anomaly.on
+            ? "the backtrace further above shows the operation that failed to compute its gradient. The "
+              "variable in question was changed in there or anywhere later. Good luck!"
+            : "enable anomaly detection to find the operation that failed to compute its gradient, with "
+              "torch.autograd.set_detect_anomaly(True, check_nan=False).");
   }
   if (!is_output || !self) return data;
   Tensor t = data.shallow_copy();
@@ -169,6 +228,20 @@ bool needs_grad(const Tensor& t) {
 Edge grad_edge(const Tensor& t) {
   if (!needs_grad(t)) return {};
   if (Tensor base = newer_base(t); base.defined() && (base->rungs & rung_autograd)) {
+    if (t->autograd && !t->autograd->node &&
+        (t->autograd->origin == ViewOrigin::no_grad || t->autograd->origin == ViewOrigin::inference)) {
+      const bool inference = t->autograd->origin == ViewOrigin::inference;
+      failf(
+          "A view was created in {} mode and its base or another view of its base has been modified inplace "
+          "{}. "
+          "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+          "by "
+          "moving both the view and the inplace either both inside the {} block (if you don't want the "
+          "inplace "
+          "to be tracked) or both outside (if you want the inplace to be tracked).",
+          inference ? "inference" : "no_grad", inference ? "in normal mode" : "with grad mode enabled",
+          inference ? "inference_mode" : "no_grad");
+    }
     auto node = std::make_shared<FollowBase>();
     node->base = shape_of(base);
     node->sizes = Dims(t.sizes());
@@ -180,6 +253,9 @@ Edge grad_edge(const Tensor& t) {
   }
   AutogradMeta& meta = autograd_meta(t);
   if (meta.node) return {meta.node, meta.output};
+  // A view that was made without recording: it requires gradients as its base does, but none reaches the
+  // base.
+  if (meta.origin != ViewOrigin::plain && !t->requires_grad) return {};
   std::shared_ptr<GradNode> accumulator = meta.accumulator.lock();
   if (!accumulator) {
     auto fresh = std::make_shared<Accumulate>();
@@ -215,6 +291,49 @@ std::string grad_fn_name(const Tensor& t) {
   return t->autograd && t->autograd->node ? e.node->name() : "";
 }
 
+uint32_t output_number(const Tensor& t) { return t.defined() && needs_grad(t) ? grad_edge(t).input : 0; }
+
+std::string function_name(const GradNode& node) {
+  std::string name = node.name();
+  size_t end = name.find_last_not_of("0123456789") + 1;
+  if (name.substr(0, end).ends_with("Backward")) name.resize(end - 8);
+  return name;
+}
+
+Tensor run_hook(const Hook& hook, const Tensor& grad) {
+  Tensor replaced = hook(grad);
+  if (!replaced.defined()) return grad;
+  bool same = replaced.dim() == grad.dim();
+  for (int64_t d = 0; same && d < grad.dim(); ++d) same = replaced.sizes()[d] == grad.sizes()[d];
+  if (!same)
+    failf("hook has changed the size of value: from {} to {}", str(grad.sizes()), str(replaced.sizes()));
+  if (replaced.dtype() != grad.dtype())
+    failf("hook has changed the type of value: from {} to {}", name(grad.dtype()), name(replaced.dtype()));
+  return replaced;
+}
+
+// ---- inference mode ----
+
+namespace {
+thread_local bool inferring = false;
+}
+bool inference_mode() { return inferring; }
+void set_inference_mode(bool on) { inferring = on; }
+
+bool is_inference(const Tensor& t) {
+  if (!t.defined()) return false;
+  const AutogradMeta* of_base = t->base ? t->base->autograd : nullptr;
+  return (t->autograd && t->autograd->inference) || (of_base && of_base->inference);
+}
+
+void mark_inference(const Tensor& result, const Tensor* source) {
+  if (!result.defined()) return;
+  if (!result->base && (!source || is_inference(*source)))
+    autograd_meta(result).inference = true;
+  else if (result->base && !is_inference(result))
+    autograd_meta(result).origin = ViewOrigin::inference;
+}
+
 }  // namespace autograd
 
 // ---- Tensor's gradient methods ----
@@ -225,6 +344,8 @@ bool Tensor::is_leaf() const {
 }
 
 const Tensor& Tensor::requires_grad_(bool on) const {
+  if (on && autograd::is_inference(*this) && !autograd::inference_mode())
+    fail("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
   if (on && !is_floating_point() && !is_complex())
     fail("only Tensors of floating point dtype can require gradients");
   if (!on && !is_leaf())

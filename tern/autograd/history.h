@@ -15,6 +15,19 @@ struct Edge {
   uint32_t input = 0;              // which result of that node
 };
 
+// A hook of a node itself: sees all gradients that arrive and may replace them; or also those that leave.
+using PreHook = tern::Function<void(std::vector<Tensor>& outputs)>;
+using PostHook = tern::Function<void(std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs)>;
+
+// What few nodes have.
+struct NodeExtras {
+  std::vector<std::pair<int, PreHook>> pre_hooks;
+  std::vector<std::pair<int, PostHook>> post_hooks;
+  int next_hook = 0;
+  std::string trace;               // where the function was recorded
+  std::shared_ptr<void> metadata;  // a user's
+};
+
 struct GradNode {
   std::vector<Edge> edges;           // one per input that may need a gradient
   std::vector<Shape> result_shapes;  // of what this node made: gradients that arrive are brought to these
@@ -23,16 +36,31 @@ struct GradNode {
   std::vector<std::pair<uint32_t, AutogradMeta*>>
       retained;  // results whose tensor keeps its gradient, while it lives
 
+  std::unique_ptr<NodeExtras> extras;
+
   GradNode();
   virtual ~GradNode();
+  NodeExtras& more() {
+    if (!extras) extras = std::make_unique<NodeExtras>();
+    return *extras;
+  }
+  virtual Tensor variable() const { return {}; }  // of the node that accumulates into a leaf
   virtual std::vector<Tensor> apply(Span<const Tensor> grads) = 0;
   virtual std::string name() const = 0;
   virtual void release() {}  // frees what was saved
 };
 
+// What a user's hook made of a saved tensor.
+struct PackedTensor {
+  std::shared_ptr<const SavedTensorHooks> hooks;
+  std::shared_ptr<void> value;
+  Edge edge;
+};
+
 // A tensor kept for backward; reading it checks that nobody wrote to it since.
 struct SavedTensor {
   Tensor data;
+  std::shared_ptr<PackedTensor> packed;  // instead of `data`
   std::weak_ptr<GradNode>
       producer;  // of an output of the node itself: kept weakly, or it would never be freed
   uint32_t output = 0;
@@ -43,7 +71,22 @@ struct SavedTensor {
   SavedTensor() = default;
   explicit SavedTensor(const Tensor& t, bool is_output = false);
   Tensor unpack(const std::shared_ptr<GradNode>& self) const;
+  void release() {
+    data = Tensor();
+    packed.reset();
+  }
 };
+
+// How a view came about decides whether it may be changed in place.
+enum class ViewOrigin : uint8_t { plain, one_of_many, no_grad, inference };
+
+// The gradient after the hook; throws if the hook changed its size or type.
+Tensor run_hook(const Hook& hook, const Tensor& grad);
+// "Exp" for "ExpBackward0": how messages name what was recorded.
+std::string function_name(const GradNode& node);
+// Whether the backward pass that runs on this thread will come to the node, and the number of the pass.
+bool will_run(const GradNode& node);
+int64_t current_pass();  // -1 outside of backward
 
 Edge grad_edge(const Tensor& t);  // where the gradient of t goes; makes the accumulator of a leaf
 void set_history(const Tensor& t, std::shared_ptr<GradNode> node, uint32_t output);
@@ -60,6 +103,8 @@ struct AutogradMeta {
   Tensor grad;
   uint32_t version = 0;  // of a view: the storage's version that `node` speaks of
   bool retains_grad = false;
+  bool inference = false;
+  autograd::ViewOrigin origin = autograd::ViewOrigin::plain;
   std::vector<std::pair<int, autograd::Hook>> hooks;  // of a leaf
   std::vector<std::pair<int, tern::Function<void(const Tensor&)>>> post_hooks;
   int next_hook = 0;

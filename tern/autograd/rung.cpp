@@ -177,10 +177,10 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
 
   void release() override {
     for (SavedArg& s : args) {
-      s.tensor.data = Tensor();
-      for (SavedTensor& t : s.tensors) t.data = Tensor();
+      s.tensor.release();
+      for (SavedTensor& t : s.tensors) t.release();
     }
-    for (SavedTensor& t : results) t.data = Tensor();
+    for (SavedTensor& t : results) t.release();
   }
 };
 
@@ -232,7 +232,35 @@ bool wants_grad(const Op& op, const Arg* args, uint64_t* wanted) {
   return bits;
 }
 
+[[noreturn]] void fail_view(const Tensor& view) {
+  const AutogradMeta& meta = *view->autograd;
+  const bool inference = meta.origin == ViewOrigin::inference;
+  const std::string made =
+      inference ? "created in inference mode and is being modified inplace in normal mode."
+                : "created in no_grad mode and is being modified inplace with grad mode enabled.";
+  std::string text;
+  if (!meta.node)
+    text = "A view was " + made;
+  else
+    text = fmt::format("Output {} of {} is a view {}", meta.output, function_name(*meta.node),
+                       meta.origin == ViewOrigin::one_of_many ? "and is being modified inplace."
+                                                              : "of a view which was " + made);
+  if (meta.origin == ViewOrigin::one_of_many)
+    failf(
+        "{} This view is the output of a function that returns multiple views. Such functions do not allow "
+        "the output views to be modified inplace. You should replace the inplace operation by an "
+        "out-of-place one.",
+        text);
+  failf(
+      "{} Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+      "by "
+      "moving both the view and the inplace either both inside the {} block (if you don't want the inplace "
+      "to be tracked) or both outside (if you want the inplace to be tracked).",
+      text, inference ? "inference_mode" : "no_grad");
+}
+
 void check_inplace(const Tensor& self) {
+  if (self->base && self->autograd && self->autograd->origin != ViewOrigin::plain) fail_view(self);
   if (self->base) {
     TensorBody* base = self->base;
     if ((base->rungs & rung_autograd) && !(base->autograd && base->autograd->node))
@@ -266,6 +294,36 @@ void link_edges(OpNode& node, const Op& op, const Arg* args, uint64_t wanted) {
       }
     }
   }
+}
+
+// A view made without recording requires gradients as its base does, and remembers why none will come.
+void mark_unrecorded_views(const Op& op, const Value* results) {
+  const ViewOrigin origin = inference_mode() ? ViewOrigin::inference : ViewOrigin::no_grad;
+  auto mark = [&](const Value& v) {
+    if (!v.is_tensor() || !v.tensor().defined()) return;
+    const Tensor& t = v.tensor();
+    if (!t->base || !(t->base->rungs & rung_autograd) || (t->rungs & rung_autograd)) return;
+    AutogradMeta& meta = autograd_meta(t);
+    meta.origin = origin;
+    meta.version = t.version();
+    t->rungs |= rung_autograd;
+  };
+  for (int r = 0; r < op.results; ++r) {
+    if (results[r].is_list())
+      for (const Value& v : results[r].items()) mark(v);
+    else
+      mark(results[r]);
+  }
+}
+
+// What several views are made by, or what looks into a view of such an origin, may not be changed in place.
+void mark_recorded_views(const Op& op, const Tensor& self, const Value* results,
+                         const std::vector<Tensor>& outputs) {
+  ViewOrigin origin = self->autograd ? self->autograd->origin : ViewOrigin::plain;
+  if (op.results == 1 && results[0].is_list()) origin = std::max(origin, ViewOrigin::one_of_many);
+  if (origin == ViewOrigin::plain) return;
+  for (const Tensor& t : outputs)
+    if (t.defined() && t->base) autograd_meta(t).origin = origin;
 }
 
 bool differentiable_type(const Tensor& t) { return t.is_floating_point() || t.is_complex(); }
@@ -306,13 +364,18 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
   uint64_t wanted = 0;
   const Tensor* self = op.arity && args[0].kind == ArgKind::tensor ? args[0].tensor_ptr : nullptr;
   bool mutates = op.is(op_inplace) && self;
-  bool record = thread_state.grad_enabled && !op.is(op_no_grad) && wants_grad(op, args, &wanted);
-  if (mutates && thread_state.grad_enabled) check_inplace(*self);
+  const bool enabled = thread_state.grad_enabled && !inference_mode();
+  bool record = enabled && !op.is(op_no_grad) && wants_grad(op, args, &wanted);
+  if (mutates && enabled) check_inplace(*self);
   if (record && op.is(op_out) && op.functional) {
     if (!op.functional->is(op_no_grad)) fail_out(op);
     record = false;
   }
-  if (!record) return descend(rung_autograd, op, args, results);
+  if (!record) {
+    descend(rung_autograd, op, args, results);
+    if (!enabled && op.is(op_view) && current_pass() < 0) mark_unrecorded_views(op, results);
+    return;
+  }
 
   std::shared_ptr<GradNode> node;
   OpNode* op_node = nullptr;
@@ -354,6 +417,7 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
   } else {
     for (size_t i = 0; i < outputs.size(); ++i)
       if (has_history(i)) set_history(outputs[i], node, static_cast<uint32_t>(i));
+    if (op.is(op_view) && self) mark_recorded_views(op, *self, results, outputs);
   }
   if (op_node && op.saves_results) {
     op_node->results.resize(outputs.size());

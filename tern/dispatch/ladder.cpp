@@ -344,10 +344,26 @@ void run_kernel(const Op& op, const Arg* args, Value* results) {
 
 namespace {
 
+// A pointwise operator takes tensors of one device, and numbers in zero-dim tensors of the cpu.
+void check_devices(const Op& op, const Arg* args) {
+  if (!op.is(op_pointwise) && !(op.functional && op.functional->is(op_pointwise))) return;
+  if (op.is(op_inplace) && args[0].tensor().defined() && args[0].tensor().is_meta()) return;
+  const Tensor* first = nullptr;
+  for (int i = 0; i < op.arity; ++i) {
+    if (args[i].kind != ArgKind::tensor) continue;
+    const Tensor& t = *args[i].tensor_ptr;
+    if (!t.defined() || t->wrapped_number || (t.dim() == 0 && !t.is_meta())) continue;
+    if (!first) first = &t;
+    if (t.is_meta() != first->is_meta())
+      failf("Tensor on device {} is not on the expected device {}!", t.device().str(), first->device().str());
+  }
+}
+
 // `asked` is what rungs_of found: without a fake tensor and a device among the arguments nothing is left to
 // look for.
 void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
   bool fake = (asked & rung_fake) && any_fake(op, args);
+  if (fake) check_devices(op, args);
   if (op.is(op_pointwise) && !op.functional && !(asked & rung_fake) &&
       pointwise_fast(op, args, nullptr, results))
     return;
@@ -356,6 +372,9 @@ void run_asked(const Op& op, const Arg* args, Value* results, uint8_t asked) {
   if (fake && op.is(op_inplace) &&
       !op.is(op_geometry)) {  // written by hand (copy_, fill_): no data to change
     const Tensor& self = args[0].tensor();
+    for (int i = 1; i < op.arity && !self.is_fake(); ++i)
+      if (const Tensor& t = args[i].tensor(); t.defined() && t.is_meta() && !t->wrapped_number)
+        fail(ErrorKind::not_supported, "Cannot copy out of meta tensor; no data!");
     if (self.is_fake()) ++self.storage()->version;
     results[0] = Value(self);
     return;

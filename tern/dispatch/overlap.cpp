@@ -44,8 +44,12 @@ void check_writable(const Tensor& out) {
           "location. Please clone() the tensor before performing the operation.");
 }
 
+bool share_memory(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() || (a.storage()->data && a.storage()->data == b.storage()->data);
+}
+
 void check_overlap(const Tensor& out, const Tensor& input) {
-  if (out.body() == input.body() || out.storage() != input.storage()) return;
+  if (out.body() == input.body() || !share_memory(out, input)) return;
   if (!is_dense(out) || !is_dense(input) || !out->offset.is_int() || !input->offset.is_int()) return;
   const int64_t size = out.element_size(), other = input.element_size();
   const int64_t begin = out->offset.as_int() * size, end = begin + out.int_numel() * size,

@@ -6,6 +6,9 @@ namespace tern {
 
 // Throws if more than one element of the tensor is in one place.
 void check_writable(const Tensor& out);
+// Whether both are views of one memory: of one storage, or of two that count its changes apart (x.data in
+// Python).
+bool share_memory(const Tensor& a, const Tensor& b);
 // Throws if both are dense and share some memory without being the same elements in the same order. What has
 // gaps is not looked into, as in PyTorch.
 void check_overlap(const Tensor& out, const Tensor& input);

@@ -1,5 +1,7 @@
 #include "tern/tensor/storage.h"
 
+#include "tern/tensor/share.h"
+
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -162,11 +164,25 @@ Storage Storage::borrow(void* data, size_t bytes, std::shared_ptr<const void> ow
 }
 
 namespace {
+bool is_beside(StorageBody& b) { return b.in_place && b.data == reinterpret_cast<char*>(&b) + header; }
 void free_data(StorageBody& b) {
-  bool beside = b.in_place && b.data == reinterpret_cast<char*>(&b) + header;
-  if (b.pooled && b.data && !beside) pool_free(b.data, b.bytes);
+  if (b.pooled && b.data && !is_beside(b)) pool_free(b.data, b.bytes);
 }
 }  // namespace
+
+Storage share(const Storage& storage) {
+  StorageBody& b = *storage.get();
+  if (!b.data) return storage;
+  if (b.pooled && !is_beside(b)) {  // from now on both own it
+    b.owner = {b.data, [bytes = b.bytes](const void* data) { pool_free(const_cast<void*>(data), bytes); }};
+    b.pooled = false;
+  }
+  std::shared_ptr<const void> owner = b.owner ? b.owner : std::make_shared<Storage>(storage);
+  Storage other = Storage::borrow(b.data, b.bytes, std::move(owner));
+  other->device = b.device;
+  other->version = b.version;
+  return other;
+}
 
 void Storage::grow(size_t bytes) {
   if (body_->bytes >= bytes) return;

@@ -43,7 +43,6 @@ def test_numpy_refusals():
     frozen = np.zeros(2)
     frozen.flags.writeable = False
     for array, error, text in [
-        (frozen, ValueError, "read-only"),
         (np.zeros(3)[::-1], ValueError, "stride in the given numpy array is negative"),
         (np.array(["a"]), TypeError, "can't convert an array of str"),
         (np.zeros(2, ">f4"), ValueError, "big-endian"),
@@ -51,7 +50,7 @@ def test_numpy_refusals():
     ]:
         with pytest.raises(error, match=text):
             tern.from_numpy(array)
-    assert tern.tensor(frozen).tolist() == [0, 0]
+    assert tern.tensor(frozen).tolist() == tern.from_numpy(frozen).tolist() == [0, 0]
     with pytest.raises(RuntimeError, match="requires grad"):
         tern.ones(2, requires_grad=True).numpy()
     with pytest.raises(TypeError, match="meta tensor has no data"):
@@ -77,7 +76,7 @@ def test_dlpack_with_numpy():
         tern.from_dlpack(capsule)
     with pytest.raises(TypeError, match="has no __dlpack__"):
         tern.from_dlpack(3)
-    with pytest.raises(RuntimeError, match="require gradient"):
+    with pytest.raises(BufferError, match="require gradient"):
         tern.ones(2, requires_grad=True).__dlpack__()
 
 

@@ -36,7 +36,7 @@ def test_tensor_from_data():
     assert tern.tensor([tern.tensor(1), tern.tensor(2)]).tolist() == [1, 2]
     with pytest.raises(ValueError, match=r"expected sequence of length 2 at dim 1 \(got 1\)"):
         tern.tensor([[1, 2], [3]])
-    with pytest.raises(TypeError, match="neither a number nor a sequence"):
+    with pytest.raises(RuntimeError, match="Could not infer dtype of NoneType"):
         tern.tensor([None])
     with pytest.raises(RuntimeError, match="without overflow"):
         tern.tensor([300], dtype=tern.uint8)
@@ -134,9 +134,8 @@ def test_index_errors():
     for index, error, text in [
         (2, IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
         ((0, 0, 0), IndexError, "too many indices for tensor of dimension 2"),
-        ((Ellipsis, Ellipsis), IndexError, "single ellipsis"),
         (slice(None, None, -1), ValueError, "step must be greater than zero"),
-        (1.5, TypeError, "only integers, slices"),
+        (1.5, IndexError, "only integers, slices"),
     ]:
         with pytest.raises(error, match=text):
             x[index]

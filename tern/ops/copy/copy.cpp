@@ -94,7 +94,7 @@ Tensor kernel_copy_(const args::copy_& a) {
   begin_write(a.self);
   if (!a.self.is_fake() && !a.src.is_fake()) {
     // Two views of one memory, with gaps: through a copy, so that nothing is read after it was overwritten.
-    bool overlap = a.self.storage() == a.src.storage();
+    bool overlap = share_memory(a.self, a.src);
     Tensor from = a.src;
     if (overlap) {
       from = make_tensor(a.src.sizes(), a.src.dtype());

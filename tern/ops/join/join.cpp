@@ -52,7 +52,7 @@ bool join_rows(Span<const Tensor> tensors, int64_t dim, const Tensor& out, bool 
 }  // namespace
 
 Shapes shape_cat(const args::cat& a) {
-  if (a.tensors.empty()) fail("torch.cat(): expected a non-empty list of Tensors");
+  if (a.tensors.empty()) fail(ErrorKind::value, "torch.cat(): expected a non-empty list of Tensors");
   const Tensor* first = nullptr;
   int64_t position = 0;
   bool one_type = true;
@@ -60,6 +60,8 @@ Shapes shape_cat(const args::cat& a) {
     if (!t.defined()) failf("torch.cat(): tensor number {} in the list is undefined", position);
     if (t.dim() == 0) failf("zero-dimensional tensor (at position {}) cannot be concatenated", position);
     if (!first && !is_skipped(t)) first = &t;
+    if (first && !is_skipped(t) && t.is_meta() != first->is_meta())
+      failf("Tensor on device {} is not on the expected device {}!", t.device().str(), first->device().str());
     one_type &= t.dtype() == a.tensors[0].dtype();
     ++position;
   }
