@@ -230,6 +230,7 @@ class Compiler {
   Args arguments(const Expr& call, size_t skip = 0);
   Sugar call(const Expr& e, const Type* hint);
   Val call_builtin(const std::string& name, Args args, uint32_t at);
+  std::optional<Val> number_in_front(std::string_view name, const Args& args, uint32_t at);
   std::optional<Val> try_builtin(const std::string& name, const Args& args, uint32_t at,
                                  std::vector<std::string>* why);
   std::optional<std::vector<In>> match(const Signature& s, const Args& args, bool conversions,
