@@ -500,6 +500,14 @@ Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
     if (args.positional.size() > 3) args.keywords.emplace_back("copy", args.positional[3]);
     args.positional.resize(1);
   }
+  // PyTorch takes a string for a list that holds it here, and here only.
+  if (name == "aten::join" && args.positional.size() == 2 && args.positional[1].type->is(TypeKind::string)) {
+    Val list;
+    list.kind = Val::list;
+    list.type = Type::list(Type::string());
+    list.items = {args.positional[1]};
+    args.positional[1] = std::move(list);
+  }
   std::vector<std::string> why;
   if (std::optional<Val> v = try_builtin(name, args, at, &why)) return *v;
   Symbol symbol(name);
