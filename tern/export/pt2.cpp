@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/export/pt2_schema.h"
 #include "tern/export/torch_file.h"
@@ -83,7 +85,7 @@ std::optional<Value> example_of(const ExportedProgram& program, size_t input) {
     int64_t n = number(s);
     if (n < 0) return std::nullopt;
     sizes.push_back(n);
-    elements = elements > dense_example && n ? elements : elements * n;
+    elements = n && elements > dense_example ? elements : elements * std::min(n, 2 * dense_example);
   }
   if (elements <= dense_example) return Value(zeros(sizes, type.dtype()));
   return Value(zeros({}, type.dtype()).expand(sizes));
