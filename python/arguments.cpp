@@ -387,6 +387,8 @@ bool convert(const SchemaArg& a, PyObject* o, bool loose, bool numbers, Room& ro
       if (Py_TYPE(o) != types.generator) return false;
       arg = Arg(nb::inst_ptr<Generator>(o));
       return true;
+    case BaseType::storage:  // a tensor is none: set_ has an overload for each
+      return false;
     default:
       arg = boxed(o, room);
       return true;

@@ -49,6 +49,7 @@ Tensor Functional::wrap(const Tensor& inner) {
   if (!inner.defined() || is_wrapped(inner)) return inner;
   Tensor outer = make_tensor(inner.sizes(), inner.strides(), inner.dtype(), inner.device(), true);
   outer->requires_grad = inner->requires_grad;
+  outer->rungs |= inner->rungs & rung_autograd;  // bodies choose by it
   outer.storage()->alias = new AliasRecord{inner, inner, 0, next_serial_++};
   outer.storage()->free_alias = [](AliasRecord* r) { delete r; };
   attach(outer, {inner, 0, {}});

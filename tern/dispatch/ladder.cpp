@@ -273,6 +273,9 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
   for (int i = 0; i < base.results; ++i) {
     const Tensor &from = made[i].tensor(), &out = args[base.arity + i].tensor();
     if (!out.defined()) failf("{}: out= is undefined", op.qualified());
+    if (!fake && from.is_fake())
+      failf("Expected out tensor to have device {}, but got {} instead", from.device().str(),
+            out.device().str());
     check_out_type(base, from.dtype(), out.dtype());
     if (!same_sizes(from.sizes(), out.sizes())) resize_output(out, from.sizes());
     check_writable(out);
@@ -284,13 +287,17 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
 
 // Which argument takes the type of out= (op_out_type); -1: none, or it is given.
 int type_from_out(const Op& base, const Arg* args) {
-  if (!base.is(op_out_type | op_out_type_floating)) return -1;
   const Schema& s = base.schema();
+  // What makes a tensor out of numbers makes one of the type of out=.
+  const bool creates = !s.args.empty() && s.args[0].type.base != BaseType::tensor;
+  if (!creates && !base.is(op_out_type | op_out_type_floating)) return -1;
   int at = -1;
   for (size_t i = 0; i < s.args.size(); ++i)
     if (s.args[i].name.view() == "dtype") at = static_cast<int>(i);
-  const Tensor &self = args[0].tensor(), &out = args[base.arity].tensor();
+  const Tensor& out = args[base.arity].tensor();
   if (at < 0 || args[at].kind != ArgKind::none || !out.defined()) return -1;
+  if (creates) return at;
+  const Tensor& self = args[0].tensor();
   if (base.is(op_out_type_floating) && self.is_floating_point() && !out.is_floating_point())
     refuse_dtype(base, out.dtype());
   return at;

@@ -635,13 +635,14 @@ void resize_output(const Tensor& out, Span<const SymInt> sizes) {
             "resizing it, inplace, to zero elements with t.resize_(0).",
             str(out.sizes()), str(sizes)));
   TensorBody& b = *out.body();
-  b.sizes = Dims(sizes);
-  b.strides = contiguous_strides(sizes);
-  b.numel = product(sizes);
+  const Tensor wanted = make_tensor(sizes, b.dtype, kMeta, true);  // refuses what cannot be
+  if (!wanted->symbolic)
+    b.storage.grow(static_cast<size_t>((b.offset.as_int() + wanted->numel.as_int()) * element_size(b.dtype)));
+  b.sizes = wanted->sizes;
+  b.strides = wanted->strides;
+  b.numel = wanted->numel;
   b.contiguous = true;
-  b.symbolic = b.numel.is_symbolic();
-  if (!b.symbolic)
-    b.storage.grow(static_cast<size_t>((b.offset.as_int() + b.numel.as_int()) * element_size(b.dtype)));
+  b.symbolic = wanted->symbolic;
 }
 
 }  // namespace tern

@@ -386,8 +386,13 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
   static_cast<ExportedProgram::Interface&>(*data) = from;
   data->dialect = dialect;
   data->graph = std::move(retraced.graph);
-  for (size_t i = 0; i < data->signature.inputs.size(); ++i)
-    data->signature.inputs[i].name = data->graph->inputs()[i]->name();
+  for (size_t i = 0; i < data->signature.inputs.size(); ++i) {
+    // The user's names stay, also where Python has a builtin of that name ("input").
+    ir::Value& v = *data->graph->inputs()[i];
+    std::string& name = data->signature.inputs[i].name;
+    if (v.name() != name && !data->graph->find(name)) data->graph->set_name(v, name);
+    name = v.name();
+  }
 
   std::vector<OutputSpec> outputs;
   for (size_t i : retraced.mutated) {

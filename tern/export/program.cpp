@@ -7,6 +7,7 @@
 #include "tern/capture/retrace.h"
 #include "tern/export/export.h"
 #include "tern/export/module.h"
+#include "tern/export/numbers.h"
 #include "tern/ir/text.h"
 #include "tern/ir/verify.h"
 
@@ -74,7 +75,9 @@ ExportedModule ExportedProgram::module() const { return ExportedModule(*this); }
 ExportedProgram ExportedProgram::run_decompositions(Function<bool(const Op&)> expand) const {
   bool training = data_->dialect == Dialect::training;
   if (!expand) expand = training ? capture::is_composite : capture::is_not_core;
-  return lower(*this, expand, training ? Dialect::aten : Dialect::core);
+  ExportedProgram lowered = lower(*this, expand, training ? Dialect::aten : Dialect::core);
+  make_tensors_of_numbers(lowered.graph());
+  return lowered;
 }
 
 std::string ExportedProgram::code() const { return ir::fx_code(graph()); }

@@ -2,11 +2,14 @@
 
 #include <unordered_map>
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/export/pt2_schema.h"
 #include "tern/export/torch_file.h"
 #include "tern/io/zip.h"
 #include "tern/ir/verify.h"
+#include "tern/ops.h"
 
 namespace tern {
 namespace {
@@ -64,14 +67,49 @@ void write_payload(io::ZipWriter& zip, const ExportedProgram& program, const Nam
   zip.add(fmt::format("{}{}", folder, config), w.take());
 }
 
+// Past this many elements an example takes no room in a file: all of it is one zero.
+constexpr int64_t dense_example = 1 << 20;
+
+// An input of the size that the graph says, open sizes as large as their hints; nullopt where nobody knows
+// it.
+std::optional<Value> example_of(const ExportedProgram& program, size_t input) {
+  const InputSpec& spec = program.signature().inputs[input];
+  if (spec.constant) return *spec.constant;
+  auto number = [](SymInt s) { return s.is_int() ? s.as_int() : s.hint().value_or(2); };
+  if (const SymInt* s = program.symbol_of(input)) return Value(number(*s));
+  const ir::Type& type = *program.graph().inputs()[input]->type();
+  if (!type.is_tensor() || !type.has_sizes() || type.dtype() == DType::undefined) return std::nullopt;
+  Dims sizes;
+  int64_t elements = 1;
+  for (SymInt s : type.sizes()) {
+    int64_t n = number(s);
+    if (n < 0) return std::nullopt;
+    sizes.push_back(n);
+    elements = n && elements > dense_example ? elements : elements * std::min(n, 2 * dense_example);
+  }
+  if (elements <= dense_example) return Value(zeros(sizes, type.dtype()));
+  return Value(zeros({}, type.dtype()).expand(sizes));
+}
+
+// (args, kwargs) as PyTorch keeps them beside every program; nothing where neither the program nor its graph
+// says how large the inputs are.
 std::optional<Value> examples(const ExportedProgram& program) {
   const ExportedProgram::Data& d = program.data();
-  if (!d.example_args) return std::nullopt;
-  bool real = true;
-  for (const Value& v : {*d.example_args, d.example_kwargs.value_or(Value::dict())})
-    for (const Tensor& t : tree::tensors(v)) real = real && !t.is_fake() && !t.is_symbolic();
-  if (!real) return std::nullopt;
-  return Value::tuple({*d.example_args, d.example_kwargs.value_or(Value::dict())});
+  if (d.example_args) {
+    bool real = true;
+    for (const Value& v : {*d.example_args, d.example_kwargs.value_or(Value::dict())})
+      for (const Tensor& t : tree::tensors(v)) real = real && !t.is_fake() && !t.is_symbolic();
+    if (real) return Value::tuple({*d.example_args, d.example_kwargs.value_or(Value::dict())});
+  }
+  std::vector<Value> leaves;
+  for (size_t i = 0; i < d.signature.inputs.size(); ++i) {
+    if (d.signature.inputs[i].kind != InputKind::user_input) continue;
+    std::optional<Value> leaf = example_of(program, i);
+    if (!leaf) return std::nullopt;
+    leaves.push_back(std::move(*leaf));
+  }
+  if (leaves.size() != d.in_spec.leaf_count() || d.in_spec.children().size() != 2) return std::nullopt;
+  return tree::unflatten(d.in_spec, leaves);
 }
 
 void write_archive(io::Sink& sink, const ExportedProgram& program, const SaveOptions& options,
@@ -82,10 +120,10 @@ void write_archive(io::Sink& sink, const ExportedProgram& program, const SaveOpt
   write_payload(zip, program, program.constants(), root + "data/constants/", "tensor_",
                 "model_constants_config.json");
   zip.add(root + "models/model.json", pt2::program_json(program));
-  if (auto inputs = examples(program)) {
-    std::vector<uint8_t> bytes = write_torch_file(*inputs);
-    zip.add(root + "data/sample_inputs/model.pt", io::Bytes(bytes));
-  }
+  // PyTorch opens this member of every archive; empty where there are no examples.
+  std::vector<uint8_t> bytes;
+  if (auto inputs = examples(program)) bytes = write_torch_file(*inputs);
+  zip.add(root + "data/sample_inputs/model.pt", io::Bytes(bytes));
   for (const auto& [name, content] : options.extra_files) zip.add(root + "extra/" + name, content);
   zip.add(root + "archive_format", "pt2");
   zip.add(root + "archive_version", "0");

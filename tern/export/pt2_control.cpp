@@ -60,9 +60,21 @@ class Converter {
     return ir::In(graph_.call(op, Span<const ir::In>(inputs.begin(), inputs.size()), type).output());
   }
 
+  // A condition that is a tensor already, of one element and of any dtype.
+  ir::In as_scalar_of(ir::In in, DType dtype) {
+    const ir::Type* given = in.is_value() ? in.value()->type() : ir::Type::of(in.constant());
+    if (dtype == kBool && given->dtype() != kBool) {
+      ir::TensorInfo info = given->info();
+      info.dtype = kBool;
+      in = call("aten::ne.Scalar", {in, ir::In(Value(0))}, ir::Type::tensor(info));
+    }
+    if (given->has_sizes() && given->sizes().empty()) return in;
+    return call("aten::reshape", {in, ir::In(Value::list(std::vector<Value>{}))}, number_type(dtype));
+  }
   // A number of the graph as a tensor without dimensions, computed where nodes go now.
   ir::In tensor_of(const ir::In& in, DType dtype) {
     const ir::Type* type = number_type(dtype);
+    if (is_tensor(in)) return as_scalar_of(in, dtype);
     const ir::Node* n = in.is_value() ? in.value()->node() : nullptr;
     if (n && n->is("aten::item") && n->input(0).is_value()) {
       ir::Value& t = n->input(0).value();

@@ -4,7 +4,9 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/export/numbers.h"
 #include "tern/export/pt2_control.h"
+#include "tern/export/pt2_names.h"
 #include "tern/export/pt2_schema.h"
 #include "tern/export/pt2_symbols.h"
 #include "tern/ir/higher_order.h"
@@ -755,7 +757,7 @@ class ProgramJson {
 }  // namespace
 
 std::string program_json(const ExportedProgram& program) {
-  ExportedProgram lowered = with_control_operators(program);
+  ExportedProgram lowered = with_tensors_for_numbers(with_identifiers(with_control_operators(program)));
   return ProgramJson(lowered).write();
 }
 

@@ -7,6 +7,8 @@
 #include "tern/base/format.h"
 #include "tern/capture/retrace.h"
 #include "tern/export/export.h"
+#include "tern/export/numbers.h"
+#include "tern/export/script_control.h"
 #include "tern/export/script_values.h"
 #include "tern/ops.h"
 #include "tern/script/signature.h"
@@ -263,33 +265,6 @@ ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<V
 
 namespace {
 
-// PyTorch takes a number where a tensor is due for these operators only.
-bool takes_numbers(const Op& op) {
-  std::string_view text = op.text, name = text.substr(0, text.find_first_of("(."));
-  for (std::string_view n : {"add", "sub", "mul", "div", "floor_divide", "true_divide", "remainder", "fmod"})
-    if (name == n || (name.size() == n.size() + 1 && name.starts_with(n) && name.back() == '_')) return true;
-  return false;
-}
-
-// Numbers on their way into where() and the like become tensors without dimensions.
-void make_tensors_of_numbers(ir::Graph& graph, ir::Node& n) {
-  const Schema& schema = n.op()->schema();
-  for (size_t i = 0; i < n.inputs().size() && i < schema.args.size(); ++i) {
-    const SchemaType& type = schema.args[i].type;
-    if (type.base != BaseType::tensor || type.list || !n.input(i).is_constant() ||
-        !n.input(i).constant().is_number())
-      continue;
-    DType dtype =
-        n.num_outputs() && n.output(0).type()->is_tensor() ? n.output(0).type()->dtype() : DType::undefined;
-    if (dtype == kBool || dtype == DType::undefined)
-      dtype = n.input(i).constant().is_float() ? kFloat : kLong;
-    ir::InsertAt here(n);
-    ir::In inputs[] = {ir::In(n.input(i)), ir::In(tern::Value(dtype)), ir::In(), ir::In(), ir::In()};
-    const ir::Type* made = ir::Type::tensor_like(make_tensor(Dims{}, dtype, kCPU, true));
-    n.set_input(i, graph.call("aten::scalar_tensor", inputs, made).output());
-  }
-}
-
 // Constants become inputs of the program: after the state, in front of the user's inputs.
 class Lifter {
  public:
@@ -297,14 +272,17 @@ class Lifter {
 
   void run(ir::Block& block) {
     for (ir::Node& n : block) {
-      if (n.op() && !takes_numbers(*n.op())) make_tensors_of_numbers(*data_.graph, n);
-      for (size_t i = 0; i < n.inputs().size(); ++i)
-        if (ir::In in(n.input(i)); holds_tensor(in)) n.set_input(i, lifted(in));
+      lift_inputs(n);
       for (ir::Block* b : n.blocks()) run(*b);
     }
+    lift_inputs(block.return_node());
   }
 
  private:
+  void lift_inputs(ir::Node& n) {
+    for (size_t i = 0; i < n.inputs().size(); ++i)
+      if (ir::In in(n.input(i)); holds_tensor(in)) n.set_input(i, lifted(in));
+  }
   // Of a list too: [None, tensor] as indices.
   static std::vector<ir::In> parts(const ir::In& in) {
     if (in.is_list()) return in.items();
@@ -355,7 +333,10 @@ class Lifter {
 
 }  // namespace
 
-void lift_constants(ExportedProgram::Data& data) { Lifter(data).run(data.graph->top()); }
+void lift_constants(ExportedProgram::Data& data) {
+  make_tensors_of_numbers(*data.graph);
+  Lifter(data).run(data.graph->top());
+}
 
 namespace {
 
@@ -477,6 +458,7 @@ jit::ScriptModule to_script(const ExportedProgram& program) {
                      in.kind == InputKind::parameter ? script::Role::parameter : script::Role::buffer});
   }
   std::unique_ptr<ir::Graph> graph = data.graph->clone();
+  write_control_as_script(*graph);
   write_back(*graph, data.signature);
   if (graph->outputs().size() != 1 || !data.out_spec.is_leaf()) {
     std::vector<ir::In> leaves;

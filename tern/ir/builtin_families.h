@@ -31,6 +31,14 @@ bool any_float(const V& a, const V& b);
 bool same(const V& a, const V& b);
 int order(const V& a, const V& b);  // Python's < for strings and sequences
 V add(Args in);
+V wrapping_add(Args in);
+V wrapping_sub(Args in);
+V wrapping_mul(Args in);
+V real_floor_quotient(Args in);
+V real_remainder(Args in);
+V grad_of_tensor(Args in);
+V gradients(Args in);                      // torch.autograd.grad
+std::string tensor_text(const Tensor& t);  // as PyTorch prints it
 V device_of_tensor(Args in);
 V device_type(Args in);
 V device_index(Args in);

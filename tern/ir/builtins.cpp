@@ -1,5 +1,6 @@
 #include "tern/ir/builtins.h"
 
+#include <cmath>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -72,6 +73,14 @@ std::string text_of(const V& v) {
       std::string text = fmt::format("{:.17g}", v.to_double());
       return text.find_first_not_of("-0123456789") == std::string::npos ? text + "." : text;
     }
+    case ValueKind::complex_: {
+      std::complex<double> c = v.scalar().to_complex();
+      std::string imaginary = text_of(V(c.imag()));
+      return text_of(V(c.real())) + (std::signbit(c.imag()) && !std::isnan(c.imag()) ? "" : "+") + imaginary +
+             "j";
+    }
+    case ValueKind::tensor:
+      return tensor_text(v.tensor());
     case ValueKind::list:
       return "[" + all(v.items()) + "]";
     case ValueKind::tuple:
@@ -108,7 +117,10 @@ const BuiltinEntry* look_up(Symbol kind) {
   static constexpr BuiltinEntry device{"device", builtin::device_of_tensor},
       type{"type", builtin::device_type}, index{"index", builtin::device_index},
       power{"pow", builtin::real_power}, quotient{"div", builtin::real_quotient},
-      rounded{"round", builtin::real_round};
+      rounded{"round", builtin::real_round}, grad{"grad", builtin::grad_of_tensor},
+      gradients{"grad", builtin::gradients}, sum{"add", builtin::wrapping_add},
+      difference{"sub", builtin::wrapping_sub}, product{"mul", builtin::wrapping_mul},
+      floor{"floordiv", builtin::real_floor_quotient}, rest{"remainder", builtin::real_remainder};
   std::string_view text = kind.view();
   size_t colons = text.find("::");
   if (colons == std::string_view::npos) return nullptr;
@@ -120,8 +132,14 @@ const BuiltinEntry* look_up(Symbol kind) {
   if (space == "prim" && name == "device") return &device;
   if (space == "prim" && name == "type") return &type;
   if (space == "prim" && name == "index") return &index;
-  // TorchScript's pow, / and round of ints are floats, and 1 / 0 is inf; Python's own are what graphs of
-  // symbolic sizes mean.
+  if (name == "grad") return space == "prim" ? &grad : &gradients;
+  // TorchScript's pow, / and round of ints are floats, 1 / 0 is inf, and ints begin again at their other end;
+  // Python's own are what graphs of symbolic sizes mean.
+  if (space == "aten" && name == "add") return &sum;
+  if (space == "aten" && name == "sub") return &difference;
+  if (space == "aten" && name == "mul") return &product;
+  if (space == "aten" && name == "floordiv") return &floor;
+  if (space == "aten" && name == "remainder") return &rest;
   if (space == "aten" && name == "pow") return &power;
   if (space == "aten" && name == "div") return &quotient;
   if (space == "aten" && name == "round") return &rounded;

@@ -219,6 +219,11 @@ V contains(Args in) {
 V extreme(Args in, bool largest, std::string_view what) {
   const std::vector<V> all = in.size() == 1 ? in[0].items() : in.vec();
   if (all.empty()) failf(ErrorKind::value, "{}() arg is an empty sequence", what);
+  // What PyTorch asks of two floats; of a nan it makes the second.
+  if (in.size() == 2 && in[0].is_number() && in[1].is_number() && any_float(in[0], in[1])) {
+    double a = in[0].to_double(), b = in[1].to_double();
+    return (largest ? a >= b : a <= b) ? a : b;
+  }
   V best = all[0];
   for (size_t k = 1; k < all.size(); ++k) {
     if (best.is_int() && all[k].is_int())
@@ -226,7 +231,6 @@ V extreme(Args in, bool largest, std::string_view what) {
     else if (largest ? order(all[k], best) > 0 : order(all[k], best) < 0)
       best = all[k];
   }
-  if (in.size() == 2 && any_float(in[0], in[1]) && !best.is_float()) return best.to_double();
   return best;
 }
 V minimum(Args in) {
@@ -241,8 +245,8 @@ V sum(Args in) {
   need(in, 1, 1, "sum");
   V total = int64_t{0};
   for (const V& v : in[0].items()) {
-    V pair[] = {total, v};
-    total = add(pair);
+    V pair[] = {total, v.is_bool() ? V(int64_t{v.to_bool()}) : v};
+    total = wrapping_add(pair);
   }
   return total;
 }
@@ -331,8 +335,9 @@ V pop_item(Args in) {
   need(in, 1, 1, "popitem");
   auto& entries = in[0].entries();
   if (entries.empty()) fail(ErrorKind::index, "popitem(): dictionary is empty");
-  auto [key, item] = entries.back();
-  entries.pop_back();
+  // TorchScript takes the first, Python the last.
+  auto [key, item] = entries.front();
+  entries.erase(entries.begin());
   return V::tuple({key, item});
 }
 // += and *= of lists.

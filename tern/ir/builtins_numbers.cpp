@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
@@ -14,6 +15,14 @@ using namespace builtin;
 
 int64_t checked(bool overflow, int64_t r) {
   if (overflow || SymInt(r).is_symbolic()) fail(ErrorKind::value, "integer overflow");
+  return r;
+}
+
+// The integer whose lowest 64 bits these are.
+int64_t wrapped(uint64_t bits) {
+  auto r = static_cast<int64_t>(bits);
+  // Sizes that are symbols take a few of the integers.
+  if (SymInt(r).is_symbolic()) fail(ErrorKind::value, "integer overflow");
   return r;
 }
 
@@ -193,12 +202,20 @@ V whole(Args in) {  // floor, ceil, trunc: an int
   V a = number(in[0]);
   if (!a.is_float()) return a.sym();
   double r = F(a.to_double());
-  if (!(std::fabs(r) < 4e18)) fail(ErrorKind::value, "cannot convert the float to an integer");
+  if (!(std::fabs(r) < 9.2e18))
+    failf(ErrorKind::value, "Cannot convert float {:f} to integer", a.to_double());
   return static_cast<int64_t>(r);
 }
 V logarithm(Args in) {
   need(in, 1, 2, "log");
-  return in.size() == 2 ? std::log(real(in[0])) / std::log(real(in[1])) : std::log(real(in[0]));
+  auto one = [](const V& v) -> std::complex<double> {
+    V n = number(v);
+    return n.is_complex() ? std::log(n.scalar().to_complex()) : std::log(n.to_double());
+  };
+  bool complex = number(in[0]).is_complex() || (in.size() == 2 && number(in[1]).is_complex());
+  std::complex<double> r = in.size() == 2 ? one(in[0]) / one(in[1]) : one(in[0]);
+  if (in.size() == 2 && !complex) return std::log(real(in[0])) / std::log(real(in[1]));
+  return complex ? V(r) : V(r.real());
 }
 V round_half_even(Args in) {
   need(in, 1, 2, "round");
@@ -217,18 +234,23 @@ V gcd(Args in) {
 }
 V is_nan(Args in) {
   need(in, 1, 1, "isnan");
-  return std::isnan(real(in[0]));
+  std::complex<double> c = number(in[0]).scalar().to_complex();
+  return std::isnan(c.real()) || std::isnan(c.imag());
 }
 V is_inf(Args in) {
   need(in, 1, 1, "isinf");
-  return std::isinf(real(in[0]));
+  std::complex<double> c = number(in[0]).scalar().to_complex();
+  return std::isinf(c.real()) || std::isinf(c.imag());
 }
 V is_finite(Args in) {
   need(in, 1, 1, "isfinite");
-  return std::isfinite(real(in[0]));
+  std::complex<double> c = number(in[0]).scalar().to_complex();
+  return std::isfinite(c.real()) && std::isfinite(c.imag());
 }
 V divmod(Args in) {
   need(in, 2, 2, "divmod");
+  if (any_float(number(in[0]), number(in[1])) && real(in[1]) == 0)
+    fail(ErrorKind::value, "ZeroDivisionError: float divmod()");
   if (!number(in[1]).is_float() && number(in[1]).sym().is_int() && number(in[1]).sym().as_int() == 0)
     fail(ErrorKind::value, "ZeroDivisionError: integer division or modulo by zero");
   return V::tuple({floordiv(in), remainder(in)});
@@ -289,6 +311,7 @@ V to_int(Args in) {
     }
     failf(ErrorKind::value, "invalid literal for int(): '{}'", text);
   }
+  if (in[0].is_complex()) fail(ErrorKind::value, "value cannot be converted to type int without overflow");
   return integer(in[0]);
 }
 V to_float(Args in) {
@@ -302,6 +325,7 @@ V to_float(Args in) {
     }
     failf(ErrorKind::value, "could not convert string to float: '{}'", in[0].string());
   }
+  if (in[0].is_complex()) return in[0].scalar().to_complex().real();
   return real(in[0]);
 }
 V to_boolean(Args in) {
@@ -318,6 +342,23 @@ V item(Args in) {
   need(in, 1, 1, "item");
   return number(in[0]);
 }
+// A tensor where a number is wanted, without anybody saying so.
+const V& implicit(Args in, bool integral) {
+  need(in, 1, 1, "an implicit conversion");
+  if (!in[0].is_tensor()) return in[0];
+  const Tensor& t = in[0].tensor();
+  if (t.requires_grad())
+    fail(ErrorKind::runtime, "Cannot input a tensor that requires grad as a scalar argument");
+  if (t.dim() != 0)
+    fail(ErrorKind::runtime, "Cannot input a tensor of dimension other than 0 as a scalar argument");
+  if (integral && (t.is_floating_point() || t.is_complex()))
+    failf(ErrorKind::runtime, "Cannot input a tensor of type {} as an integral argument",
+          script_name(t.dtype()));
+  return in[0];
+}
+V implicit_int(Args in) { return integer(implicit(in, true)); }
+V implicit_float(Args in) { return real(implicit(in, false)); }
+V implicit_number(Args in) { return number(implicit(in, false)); }
 V to_string(Args in) {
   need(in, 1, 1, "str");
   return text_of(in[0]);
@@ -345,11 +386,12 @@ V device_of_text(Args in) {
 
 V factorial(Args in) {
   need(in, 1, 1, "factorial");
-  int64_t n = integer(in[0]).guard_int(Loc{}), r = 1;
+  int64_t n = integer(in[0]).guard_int(Loc{});
   if (n < 0) fail(ErrorKind::value, "factorial() not defined for negative values");
-  for (int64_t k = 2; k <= n; ++k)
-    if (__builtin_mul_overflow(r, k, &r)) fail(ErrorKind::value, "integer overflow");
-  return checked(false, r);
+  uint64_t r = 1;
+  // From 66! on the lowest 64 bits are zero.
+  for (int64_t k = 2; k <= n && r; ++k) r *= static_cast<uint64_t>(k);
+  return wrapped(r);
 }
 V copysign(Args in) {
   need(in, 2, 2, "copysign");
@@ -409,9 +451,9 @@ constexpr BuiltinEntry table[] = {
     {"degrees", math<degrees>},
     {"radians", math<radians>},
     {"erfc", math<std::erfc>},
-    {"asinh", math<std::asinh>},
-    {"acosh", math<std::acosh>},
-    {"atanh", math<std::atanh>},
+    {"asinh", math_or_complex<std::asinh, std::asinh<double>>},
+    {"acosh", math_or_complex<std::acosh, std::acosh<double>>},
+    {"atanh", math_or_complex<std::atanh, std::atanh<double>>},
     {"modf", modf},
     {"frexp", frexp},
     {"ldexp", ldexp},
@@ -454,9 +496,9 @@ constexpr BuiltinEntry table[] = {
     {"sin", math_or_complex<std::sin, std::sin<double>>},
     {"cos", math_or_complex<std::cos, std::cos<double>>},
     {"tan", math_or_complex<std::tan, std::tan<double>>},
-    {"asin", math<std::asin>},
-    {"acos", math<std::acos>},
-    {"atan", math<std::atan>},
+    {"asin", math_or_complex<std::asin, std::asin<double>>},
+    {"acos", math_or_complex<std::acos, std::acos<double>>},
+    {"atan", math_or_complex<std::atan, std::atan<double>>},
     {"sinh", math_or_complex<std::sinh, std::sinh<double>>},
     {"cosh", math_or_complex<std::cosh, std::cosh<double>>},
     {"tanh", math_or_complex<std::tanh, std::tanh<double>>},
@@ -489,10 +531,10 @@ constexpr BuiltinEntry table[] = {
     {"Bool", to_boolean},
     {"Complex", to_complex},
     {"str", to_string},
-    {"IntImplicit", to_int},
-    {"FloatImplicit", to_float},
-    {"ComplexImplicit", item},
-    {"ScalarImplicit", item},
+    {"IntImplicit", implicit_int},
+    {"FloatImplicit", implicit_float},
+    {"ComplexImplicit", implicit_number},
+    {"ScalarImplicit", implicit_number},
     {"item", item},
     {"NumToTensor", number_to_tensor},
     {"BoolImplicit", to_boolean},
@@ -532,9 +574,47 @@ V builtin::add(Args in) {
       [](double x, double y) -> V { return x + y; }, [](auto x, auto y) -> V { return x + y; });
 }
 
+namespace {
+// An operation on two ints of the program; nothing if there is anything else.
+template <class F>
+std::optional<V> of_ints(Args in, F f) {
+  if (in.size() != 2 || !in[0].is_int() || !in[1].is_int()) return std::nullopt;
+  SymInt a = in[0].sym(), b = in[1].sym();
+  if (a.is_symbolic() || b.is_symbolic()) return std::nullopt;
+  return V(wrapped(f(static_cast<uint64_t>(a.as_int()), static_cast<uint64_t>(b.as_int()))));
+}
+// Two numbers of which one is a float.
+bool with_float(Args in) {
+  return in.size() == 2 && in[0].is_number() && in[1].is_number() && any_float(in[0], in[1]);
+}
+}  // namespace
+
+V builtin::wrapping_add(Args in) {
+  std::optional<V> r = of_ints(in, [](uint64_t a, uint64_t b) { return a + b; });
+  return r ? *r : add(in);
+}
+V builtin::wrapping_sub(Args in) {
+  std::optional<V> r = of_ints(in, [](uint64_t a, uint64_t b) { return a - b; });
+  return r ? *r : sub(in);
+}
+V builtin::wrapping_mul(Args in) {
+  std::optional<V> r = of_ints(in, [](uint64_t a, uint64_t b) { return a * b; });
+  return r ? *r : mul(in);
+}
+V builtin::real_floor_quotient(Args in) {
+  return with_float(in) ? V(std::floor(in[0].to_double() / in[1].to_double())) : floordiv(in);
+}
+V builtin::real_remainder(Args in) {
+  if (!with_float(in)) return remainder(in);
+  double a = in[0].to_double(), b = in[1].to_double();
+  return std::fmod(std::fmod(a, b) + b, b);
+}
 V builtin::real_power(Args in) {
-  V r = power(in);
-  return r.is_int() && !r.sym().is_symbolic() ? V(r.to_double()) : r;
+  need(in, 2, 2, "pow");
+  V a = number(in[0]), b = number(in[1]);
+  if (a.is_int() && b.is_int() && !a.sym().is_symbolic() && !b.sym().is_symbolic())
+    return std::pow(a.to_double(), b.to_double());
+  return power(in);
 }
 V builtin::real_quotient(Args in) {
   need(in, 2, 3, "div");

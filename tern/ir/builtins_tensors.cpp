@@ -1,9 +1,9 @@
 // What a tensor or a device is, and tensors made of numbers in lists.
 #include <algorithm>
 
-#include "tern/dispatch/ladder.h"
-
+#include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
+#include "tern/dispatch/ladder.h"
 #include "tern/ir/builtin_families.h"
 #include "tern/tensor/generator.h"
 
@@ -89,7 +89,24 @@ V never(Args) { return false; }
 
 // tolist(): nested lists of numbers.
 V to_nested_list(Args in) {
+  need(in, 1, 3, "tolist");
   const Tensor t = tensor_in(in, "tolist").contiguous(MemoryFormat::contiguous, Loc{});
+  if (in.size() == 3) {  // the depth and the type that were declared
+    int64_t code = in[2].to_int();
+    DType wanted = code == 0   ? kLong
+                   : code == 1 ? default_dtype()
+                   : code == 2 ? kBool
+                               : to_complex(default_dtype());
+    bool fits = code == 1 ? t.is_floating_point() : code == 3 ? t.is_complex() : t.dtype() == wanted;
+    if (!fits)
+      failf(
+          ErrorKind::runtime,
+          "Output annotation element type and runtime tensor element type must match for tolist(): {} vs {}",
+          script_name(wanted), script_name(t.dtype()));
+    if (in[1].to_int() != t.dim())
+      fail(ErrorKind::runtime,
+           "Output annotation list dimension and runtime tensor dimension must match for tolist()");
+  }
   if (t.numel().guard_int(Loc{}) > (int64_t{1} << 26))
     fail(ErrorKind::value, "tolist: the tensor is too large for a list");
   const Type* element = t.is_floating_point() ? Type::floating()
@@ -131,6 +148,34 @@ V seed_generator(Args in) {
   return {};
 }
 V no_name(Args) { return {}; }
+
+// ---- gradients ----
+
+V require_grad(Args in) {
+  const Tensor& t = tensor_in(in, "requires_grad_");
+  t.requires_grad_(in.size() < 2 || truth(in[1]));
+  return in[0];
+}
+V retain_grad(Args in) {
+  tensor_in(in, "retain_grad").retain_grad();
+  return {};
+}
+V leaf_of(Args in) { return tensor_in(in, "is_leaf").is_leaf(); }
+std::vector<Tensor> tensors_of(const V& v) {
+  std::vector<Tensor> all;
+  if (v.is_none()) return all;
+  if (v.is_tensor()) return {v.tensor()};
+  for (const V& item : v.items()) all.push_back(item.is_none() ? Tensor() : item.tensor());
+  return all;
+}
+bool flag(Args in, size_t i) { return in.size() > i && !in[i].is_none() && truth(in[i]); }
+V run_backward(Args in) {
+  need(in, 1, 4, "backward");
+  bool create = flag(in, 3), retain = in.size() > 2 && !in[2].is_none() ? truth(in[2]) : create;
+  std::vector<Tensor> outputs = tensors_of(in[0]), gradients = tensors_of(in.size() > 1 ? in[1] : V());
+  autograd::backward(outputs, gradients, retain, create);
+  return {};
+}
 V set_grad_enabled(Args in) {
   need(in, 1, 1, "set_grad_enabled");
   thread_state.grad_enabled = truth(in[0]);
@@ -155,12 +200,17 @@ V infer_size(Args in) {
   return V::list(std::move(out), Type::integer());
 }
 V broadcast_shapes(Args in) {
-  need(in, 1, 1, "broadcast_shapes");
+  need(in, 1, 64, "broadcast_shapes");
   V shape = V::list({}, Type::integer());
-  for (const V& s : in[0].items()) {
+  auto add = [&](const V& s) {
     V two[] = {shape, s};
     shape = infer_size(two);
-  }
+  };
+  bool nested = in.size() == 1 && in[0].is_list() && !in[0].items().empty() && in[0].items()[0].is_list();
+  if (nested)
+    for (const V& s : in[0].items()) add(s);
+  else
+    for (const V& s : in) add(s);
   return shape;
 }
 
@@ -169,7 +219,10 @@ constexpr BuiltinEntry table[] = {
     {"data", data_of},
     {"nbytes", bytes_of},
     {"name", no_name},
-    {"grad", no_name},
+    {"requires_grad_", require_grad, true},
+    {"retain_grad", retain_grad, true},
+    {"is_leaf", leaf_of},
+    {"backward", run_backward, true},
     {"get_device", no_device_index},
     {"set_grad_enabled", set_grad_enabled, true},
     {"_infer_size", infer_size},
@@ -219,6 +272,21 @@ constexpr BuiltinEntry table[] = {
 }  // namespace
 
 V builtin::device_of_tensor(Args in) { return tensor_in(in, "device").device(); }
+
+V builtin::grad_of_tensor(Args in) { return tensor_in(in, "grad").grad(); }
+
+V builtin::gradients(Args in) {
+  need(in, 2, 6, "grad");
+  autograd::GradOptions options;
+  options.create_graph = flag(in, 4);
+  options.retain_graph = in.size() > 3 && !in[3].is_none() ? truth(in[3]) : options.create_graph;
+  options.allow_unused = flag(in, 5);
+  std::vector<Tensor> outputs = tensors_of(in[0]), inputs = tensors_of(in[1]),
+                      given = tensors_of(in.size() > 2 ? in[2] : V());
+  std::vector<V> all;
+  for (const Tensor& g : autograd::grad(outputs, inputs, given, options)) all.emplace_back(g);
+  return V::list(std::move(all), Type::optional(Type::tensor()));
+}
 
 V builtin::device_type(Args in) {
   need(in, 1, 1, "type");

@@ -27,6 +27,27 @@ V format(Args in) {
   }
   return out;
 }
+// What PyTorch calls the kind of a value.
+std::string_view tag_of(const V& v) {
+  switch (v.kind()) {
+    case ValueKind::none:
+      return "None";
+    case ValueKind::string:
+      return "String";
+    case ValueKind::list:
+      return "GenericList";
+    case ValueKind::dict:
+      return "GenericDict";
+    case ValueKind::tuple:
+      return "Tuple";
+    case ValueKind::tensor:
+      return "Tensor";
+    case ValueKind::device:
+      return "Device";
+    default:
+      return "Object";
+  }
+}
 V percent_format(Args in) {
   need(in, 1, 1000, "%");
   // Files hand the values in one tuple.
@@ -39,10 +60,11 @@ V percent_format(Args in) {
   std::string out;
   size_t used = 1;
   for (size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '%' || at + 1 == text.size()) {
+    if (text[at] != '%') {
       out += text[at];
       continue;
     }
+    if (at + 1 == text.size()) fail(ErrorKind::value, "Incomplete format specifier");
     char c = text[++at];
     if (c == '%') {
       out += '%';
@@ -50,20 +72,43 @@ V percent_format(Args in) {
     }
     if (used >= in.size()) failf(ErrorKind::value, "Too few arguments for format string: {}", text);
     const V& v = in[used++];
-    if (c == 's')
-      out += text_of(v);
-    else if (c == 'd' || c == 'i')
-      out += std::to_string(integer(v).guard_int(Loc{}));
-    else if (c == 'f')
-      out += fmt::format("{:.6f}", real(v));
-    else if (c == 'e')
-      out += fmt::format("{:.6e}", real(v));
-    else if (c == 'g')
-      out += fmt::format("{:g}", real(v));
-    else if (c == 'x')
-      out += fmt::format("{:x}", integer(v).guard_int(Loc{}));
-    else
-      failf(ErrorKind::value, "unsupported format character '{}'", c);
+    auto needs_number = [&] {
+      if (!v.is_number())
+        failf(ErrorKind::value, "%{} requires a number for formatting, but got {}", c, tag_of(v));
+    };
+    switch (c) {
+      case 's':
+        out += text_of(v);
+        break;
+      case 'd':
+      case 'i':
+        needs_number();
+        out += std::to_string(integer(v).guard_int(Loc{}));
+        break;
+      // PyTorch rounds these to 32 bits.
+      case 'f':
+      case 'F':
+      case 'e':
+      case 'E': {
+        needs_number();
+        double rounded = static_cast<double>(static_cast<float>(real(v)));
+        out += c == 'f'   ? fmt::format("{:.6f}", rounded)
+               : c == 'F' ? fmt::format("{:.6F}", rounded)
+               : c == 'e' ? fmt::format("{:.6e}", rounded)
+                          : fmt::format("{:.6E}", rounded);
+        break;
+      }
+      case 'c':
+        if (v.is_int())
+          out += static_cast<char>(v.to_int());
+        else if (v.is_string() && v.string().size() == 1)
+          out += v.string();
+        else
+          failf(ErrorKind::value, "%c requires an int or a string of one character, but got {}", tag_of(v));
+        break;
+      default:
+        failf(ErrorKind::value, "The specifier %{} is not supported in TorchScript format strings", c);
+    }
   }
   if (used < in.size()) failf(ErrorKind::value, "Too many arguments for format string: {}", text);
   return out;

@@ -328,7 +328,9 @@ struct Runner {
         bool is = false;
         if (!types) fail("prim::isinstance needs the attribute 'types'");
         for (const tern::Value& t : types->items())
-          is = is || host().is_instance(input(i, 0), *parse_type(t.string()));
+          is = is || (t.string() == "list"    ? input(i, 0).is_list()
+                      : t.string() == "tuple" ? input(i, 0).is_tuple()
+                                              : host().is_instance(input(i, 0), *parse_type(t.string())));
         give(i, is);
         break;
       }

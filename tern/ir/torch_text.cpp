@@ -212,7 +212,8 @@ struct TorchPrinter {
         out += "[types=[";
         for (const tern::Value& t : n.attribute("types")->items()) {
           if (out.back() != '[') out += ", ";
-          out += parse_type(t.string())->str(TypeStyle::torch);
+          bool any = t.string() == "list" || t.string() == "tuple";
+          out += any ? t.string() : parse_type(t.string())->str(TypeStyle::torch);
         }
         out += "]]";
       } else if (!n.attributes().empty() && !n.is("prim::CallFunction")) {

@@ -305,6 +305,17 @@ class Needed {
     if (c->kind == script::ClassKind::interface) return;
     for (size_t i = 0; i < c->methods.size(); ++i) function(*c->methods[i]);
   }
+  // Attributes that are interfaces do not name the classes of what they hold.
+  void held(const tern::Value& v) {
+    if (v.is_list() || v.is_tuple()) {
+      for (const tern::Value& item : v.items()) held(item);
+    } else if (v.is_dict()) {
+      for (auto& [key, item] : v.entries()) held(item);
+    } else if (Object* o = Object::of(v); o && objects_.insert(o).second) {
+      class_named(o->type->name);
+      for (const tern::Value& slot : o->slots) held(slot);
+    }
+  }
   void function(script::Function& f) {
     unit_.compile(f);
     for (const script::Argument& a : f.args()) type(a.type);
@@ -334,6 +345,7 @@ class Needed {
   script::Unit& unit_;
   std::set<std::string> names_;
   std::set<const Type*> types_;
+  std::set<const Object*> objects_;
 };
 
 // {"forward": [inputs]}: types and sizes; the storages are there but empty, as PyTorch keeps them.
@@ -392,6 +404,7 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
   root += "/";
   Needed needed(unit);
   needed.class_named(module.type().name);
+  needed.held(module.object());
 
   // Code first: it collects the constants.
   script::ConstantTable constants;

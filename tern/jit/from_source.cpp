@@ -178,6 +178,8 @@ class Evaluator final : public PythonEvaluator {
     tree->source = from->source;
     tree->source_name = from->source_name;
     tree->entries = from->entries;
+    tree->pre_hooks = from->pre_hooks;
+    tree->hooks = from->hooks;
     for (ModuleTree::Member& m : tree->members) {
       if (!m.value.is_tensor() || !m.value.tensor().defined()) continue;
       Tensor old = m.value.tensor(), copy = old.detach().clone();
@@ -280,6 +282,10 @@ class Evaluator final : public PythonEvaluator {
       changed(tree);
       return {};
     }
+    if (n == "register_forward_hook" || n == "register_forward_pre_hook") {
+      add_hook(tree, given(0, "hook"), n == "register_forward_pre_hook", at);
+      return {};
+    }
     if (n == "append") {
       set_attribute(tree, std::to_string(held_by(tree).size()), given(0, "module"), nullptr, at);
       changed(tree);
@@ -346,6 +352,24 @@ class Evaluator final : public PythonEvaluator {
       return owner;
     }
     error(at, fmt::format("'{}' is not an attribute of {} that __init__ can use", n, tree.type_name));
+  }
+  // A hook is a function of the source that becomes a method: its first argument is the module.
+  void add_hook(ModuleTree& tree, const PV& hook, bool before, uint32_t at) {
+    const script::Def* d = hook.kind == PV::name ? file_.find_def(hook.text) : nullptr;
+    if (!d) error(at, "a hook is a function at the top of the source: def hook(self, input: Tuple[...])");
+    bool known = std::find(tree.pre_hooks.begin(), tree.pre_hooks.end(), d->name) != tree.pre_hooks.end() ||
+                 std::find(tree.hooks.begin(), tree.hooks.end(), d->name) != tree.hooks.end();
+    if (!d->returns)
+      error(d->at,
+            fmt::format(
+                "{} '{}' on module '{}' is missing a return annotation. Return annotations are required, "
+                "please add one.",
+                before ? "Pre-hook" : "Hook", d->name, tree.type_name));
+    if (!known) {
+      file_.add_function(tree.source, *d);
+      if (!tree.entries.empty()) tree.entries.push_back(d->name);
+    }
+    (before ? tree.pre_hooks : tree.hooks).push_back(d->name);
   }
   PV list_method(PythonList& list, const std::string& n, PythonArgs& args, uint32_t at) {
     if (n == "append" && args.positional.size() == 1) {

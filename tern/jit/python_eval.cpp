@@ -351,6 +351,9 @@ PythonValue PythonEvaluator::attribute(const PV& owner, const std::string& name,
       for (auto& [key, child] : owner.tree->children)
         if (key == name) return PV::of(child);
       if (name == "training") return tern::Value(true);
+      if (const script::Def* d = find_method(*owner.tree, name, nullptr);
+          d && std::find(d->decorators.begin(), d->decorators.end(), "property") != d->decorators.end())
+        return call(*d, owner, {}, at);
       return bound();
     }
     case PV::plain:
@@ -620,7 +623,7 @@ PythonValue PythonEvaluator::binary(const std::string& op, const PV& a, const PV
       return tern::Value(result);
     }
     tern::Value in[] = {x, y};
-    ir::Builtin f = ir::find_builtin(Symbol(std::string("aten::") + it->second));
+    ir::Builtin f = ir::find_builtin(Symbol(std::string("_operator::") + it->second));
     return f(Span<const tern::Value>(in, 2));
   });
 }

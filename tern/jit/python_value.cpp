@@ -86,8 +86,11 @@ std::string PythonFile::methods_text(const script::Class& c) const {
   std::vector<std::string> seen{"__init__"};
   for (const script::Class* k : line_of(c))
     for (const script::Def& d : k->methods) {
-      if (std::find(seen.begin(), seen.end(), d.name) != seen.end()) continue;
-      seen.push_back(d.name);
+      bool setter =
+          std::find(d.decorators.begin(), d.decorators.end(), d.name + ".setter") != d.decorators.end();
+      std::string name = setter ? d.name + ".setter" : d.name;
+      if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+      seen.push_back(name);
       size_t from = text.first_of(text.line_of(d.at));
       auto next = std::upper_bound(starts.begin(), starts.end(), text.line_of(d.at));
       size_t to = next == starts.end() ? text.lines.size() : *next;
@@ -99,6 +102,33 @@ std::string PythonFile::methods_text(const script::Class& c) const {
   std::string all;
   for (const std::string& l : out) all += l + "\n";
   return all;
+}
+
+void PythonFile::add_function(std::string& methods, const script::Def& d) const {
+  Lines text(file.source->text), there(methods);
+  size_t from = text.first_of(text.line_of(d.at)), to = text.line_of(d.at) + 1;
+  auto blank = [](std::string_view line) { return line.find_first_not_of(" \t") == std::string_view::npos; };
+  // Until something else stands at its margin; lines of its head may go on inside brackets.
+  int open = 0;
+  auto brackets = [&](std::string_view line) {
+    for (char c : line) open += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+  };
+  brackets(text.lines[to - 1]);
+  for (; to < text.lines.size(); ++to) {
+    if (open <= 0 && !blank(text.lines[to]) && Lines::indent(text.lines[to]) == 0) break;
+    if (open > 0) brackets(text.lines[to]);
+  }
+  std::vector<std::string> out(there.lines.begin(), there.lines.end());
+  out.resize(std::max(out.size(), to));
+  bool free = std::all_of(out.begin() + static_cast<long>(from), out.begin() + static_cast<long>(to),
+                          [&](const std::string& line) { return blank(line); });
+  for (size_t i = from; i < to; ++i)
+    if (free)
+      out[i] = text.lines[i];
+    else
+      out.emplace_back(text.lines[i]);
+  methods.clear();
+  for (const std::string& line : out) methods += line + "\n";
 }
 
 std::string PythonFile::definitions_text() const {

@@ -63,6 +63,8 @@ struct PythonFile {
   std::vector<const script::Class*> line_of(const script::Class& c) const;
   std::string methods_text(const script::Class& c) const;  // without __init__, lines where they were
   std::string definitions_text() const;                    // all but module classes
+  // The function among methods, on the lines where it was if these are free.
+  void add_function(std::string& methods, const script::Def& d) const;
 };
 
 // As an attribute or argument; throws for what is not TorchScript's.

@@ -209,6 +209,26 @@ std::vector<std::string> ScriptModule::missing_operators() const {
   return {names.begin(), names.end()};
 }
 
+// What register_forward_pre_hook and register_forward_hook put around a call of the module.
+tern::Value ScriptModule::call_hooked(const script::Function& forward, const std::vector<tern::Value>& given,
+                                      const Keywords& keywords) const {
+  std::vector<tern::Value> bound = forward.bind(given, keywords);
+  tern::Value inputs = tern::Value::tuple({bound.begin() + 1, bound.end()});
+  for (const std::string& hook : type().pre_hooks) {
+    tern::Value changed = method(hook).call(std::vector<tern::Value>{object_, inputs});
+    if (!changed.is_none()) inputs = changed.is_tuple() ? changed : tern::Value::tuple({changed});
+  }
+  std::vector<tern::Value> all{object_};
+  all.insert(all.end(), inputs.items().begin(), inputs.items().end());
+  tern::Value result = forward.call(all);
+  for (const std::string& hook : type().hooks) {
+    const script::Function& f = method(hook);
+    tern::Value changed = f.call(std::vector<tern::Value>{object_, inputs, result});
+    if (!changed.is_none()) result = changed;
+  }
+  return result;
+}
+
 tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> args,
                                const Keywords& keywords) const {
   script::Function& f = method(name);
@@ -216,6 +236,8 @@ tern::Value ScriptModule::call(std::string_view name, Span<const tern::Value> ar
   std::vector<tern::Value> all{object_};
   all.insert(all.end(), args.begin(), args.end());
   try {
+    if (name == "forward" && !(type().pre_hooks.empty() && type().hooks.empty()))
+      return call_hooked(f, all, keywords);
     return f.call(all, keywords);
   } catch (const Error& e) {
     throw with_original_place(e, *self().unit);
@@ -494,6 +516,8 @@ class Builder {
     made->name = unit_->unique_class_name(wanted.starts_with("__torch__.") ? wanted : "__torch__." + wanted);
     made->kind = script::ClassKind::module;
     made->part_of_trace = tree->part_of_trace;
+    made->pre_hooks = tree->pre_hooks;
+    made->hooks = tree->hooks;
     ClassType& type = unit_->add_class(std::move(made));
     std::vector<std::pair<Symbol, tern::Value>> values;
     auto add = [&](const std::string& name, tern::Value v, Role role, const Type* t) {
@@ -581,6 +605,9 @@ class Builder {
       for (size_t i = 0; i < type.methods.size(); ++i) unit_->compile(*type.methods[i]);
       return;
     }
+    for (auto& [name, getter, setter] : type.properties)
+      for (script::Function* f : {getter, setter})
+        if (f) unit_->compile(*f);
     for (const std::string& name : tree.entries)
       if (script::Function* f = type.method(Symbol(name))) {
         unit_->compile(*f);

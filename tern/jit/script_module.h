@@ -91,6 +91,8 @@ class ScriptModule {
  private:
   script::Object& self() const;
   script::Function& method(std::string_view name) const;
+  tern::Value call_hooked(const script::Function& forward, const std::vector<tern::Value>& given,
+                          const Keywords& keywords) const;
   tern::Value object_;
 };
 
@@ -122,6 +124,8 @@ struct ModuleTree {
   std::string source = {};                // further methods, in TorchScript's language
   std::string source_name = {};           // in messages; by default the class's
   std::vector<std::string> entries = {};  // the methods of `source` to compile; by default all
+  std::vector<std::string> pre_hooks = {},
+                           hooks = {};  // methods of `source` that run before and after forward
   std::string definitions = {};  // functions and classes that sources name, compiled when needed; the root's
                                  // are seen by all, others stand where their class is
   std::vector<std::pair<std::string, tern::Value>> globals =

@@ -7,6 +7,7 @@
 #include "tern/ir/enum_member.h"
 #include "tern/jit/archive.h"
 #include "tern/jit/reader.h"
+#include "tern/ops/arithmetic.h"
 #include "tern/ops/quantized/detail/packed.h"
 
 namespace tern::jit {
@@ -31,6 +32,7 @@ tern::Value Unpickler::read(const Pickle& p) {
     case PickleKind::bytes:
       return tern::Value(io::as_text(p.as_bytes()));
     case PickleKind::big_integer:
+      if (opaque_classes) return Opaque::make(fmt::format("the integer {}", p.digits()));
       bad(fmt::format("the integer {} does not fit 64 bits", p.digits()));
     default:
       break;
@@ -96,6 +98,7 @@ tern::Value Unpickler::make(const Pickle& p) {
       } else if (opaque_classes && id.is(PickleKind::tuple) && id.size() > 1) {
         if (!id[0].is(PickleKind::string)) return read(id[0]);
         if (id[0].as_string() == "module") return read(id[1]);
+        if (id[0].as_string() == "storage") return bare_storage(p);
       }
       bad("a storage outside of a tensor: save the tensor instead");
     case PickleKind::object:
@@ -217,6 +220,34 @@ void Unpickler::collect_state(const Pickle& module, const std::string& prefix, i
                     entries);
 }
 
+// A storage without a tensor is the row of its elements.
+tern::Value Unpickler::bare_storage(const Pickle& p) {
+  DType dtype;
+  Storage s = storage(p, dtype);
+  int64_t count = static_cast<int64_t>(s->bytes) / element_size(dtype);
+  return tern::Value(tensor_over(s, Dims{count}, Dims{1}, 0, dtype));
+}
+
+// "a sparse tensor (torch.sparse_coo) of size [2, 3]"
+std::string Unpickler::unknown_tensor(std::string_view function, const Pickle& args) {
+  if (function == "_rebuild_sparse_tensor" && args.size() > 1 && args[1].is(PickleKind::tuple) &&
+      args[0].is_call("torch.serialization", "_get_layout") && args[0].args().size() == 1) {
+    std::string_view layout = args[0].args()[0].as_string();
+    std::string text = fmt::format("a sparse tensor ({})", layout);
+    bool coo = layout == "torch.sparse_coo";
+    size_t at = coo ? 2 : 3;  // indices, values, size; or two kinds of indices
+    if (args[1].size() > at && (args[1][at].is(PickleKind::tuple) || args[1][at].is(PickleKind::object)))
+      if (tern::Value size = read(args[1][at]); size.is_tuple() || size.is_list()) {
+        text += " of size [";
+        for (const tern::Value& n : size.items()) text += (text.back() == '[' ? "" : ", ") + n.str();
+        text += "]";
+      }
+    return text;
+  }
+  if (function.find("nested") != std::string_view::npos) return "a nested tensor";
+  return fmt::format("a tensor made by torch._utils.{}", function);
+}
+
 tern::Value Unpickler::opaque(std::string_view module, std::string_view name, const Pickle& p) {
   if (module_state(p)) {
     std::vector<std::pair<tern::Value, tern::Value>> entries;
@@ -238,13 +269,13 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     if (name == "_rebuild_tensor_v2" || name == "_rebuild_tensor") {
       need(4);
       bool grad = args.size() > 4 && args[4].as_bool();
-      return tensor(args[0], args[1], args[2], args[3], grad, std::nullopt);
+      return tensor(args[0], args[1], args[2], args[3], grad, std::nullopt, bits_in(args, 6));
     }
     if (name == "_rebuild_tensor_v3") {
       need(7);
       tern::Value dtype = read(args[6]);
-      return tensor(args[0], args[1], args[2], args[3], args[4].as_bool(),
-                    static_cast<DType>(dtype.to_int()));
+      return tensor(args[0], args[1], args[2], args[3], args[4].as_bool(), static_cast<DType>(dtype.to_int()),
+                    bits_in(args, 7));
     }
     if (name == "_rebuild_parameter" || name == "_rebuild_parameter_with_state") {
       need(2);
@@ -268,6 +299,8 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     std::string_view kind = name.find("sparse") != std::string_view::npos   ? "sparse tensors"
                             : name.find("nested") != std::string_view::npos ? "nested tensors"
                                                                             : "tensors of this kind";
+    // One such value does not keep the others of a checkpoint from being read.
+    if (opaque_classes) return Opaque::make(unknown_tensor(name, args));
     failf(ErrorKind::not_supported,
           "{}: {} (torch._utils.{}) are not supported: save them as dense tensors (to_dense())", label_, kind,
           name);
@@ -516,14 +549,30 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
   return s;
 }
 
+// What stands beside the tensor: {"conj": True} of a lazy conjugate, {"neg": True} of a lazy negative.
+LazyBits Unpickler::bits_in(const Pickle& args, size_t i) {
+  LazyBits bits;
+  if (args.size() <= i) return bits;
+  Pickle said = args[i];
+  if (said.is_call("torch.jit._pickle", "restore_type_tag") && said.args().size() > 0) said = said.args()[0];
+  if (std::optional<Pickle> conj = member(said, "conj")) bits.conj = conj->as_bool();
+  if (std::optional<Pickle> neg = member(said, "neg")) bits.neg = neg->as_bool();
+  return bits;
+}
+
 tern::Value Unpickler::tensor(const Pickle& storage_id, const Pickle& offset_value, const Pickle& size,
-                              const Pickle& stride, bool requires_grad, std::optional<DType> given) {
+                              const Pickle& stride, bool requires_grad, std::optional<DType> given,
+                              LazyBits bits) {
   DType dtype;
   Storage s = storage(storage_id, dtype);
   if (given) dtype = *given;
   Dims sizes = dims(size), strides = dims(stride);
   int64_t offset = offset_value.as_int();
   Tensor t = tensor_over(s, sizes, strides, offset, dtype);
+  // There are no lazy views here: what the file says is still to be done is done now, into a tensor of its
+  // own.
+  if (bits.conj && is_complex(dtype)) t = conj_physical(t);
+  if (bits.neg) t = with_label(label_, [&] { return tern::neg(t); });
   if (requires_grad && (is_floating(dtype) || is_complex(dtype))) t.requires_grad_(true);
   return tern::Value(t);
 }

@@ -13,6 +13,11 @@ namespace tern::jit {
 // The bytes of a storage by its key ("0"); `bytes` is what the pickle says it needs.
 using StorageReader = tern::Function<io::Blob(std::string_view key, uint64_t bytes)>;
 
+// What PyTorch left to do when it saved a tensor.
+struct LazyBits {
+  bool conj = false, neg = false;
+};
+
 class Unpickler {
  public:
   Unpickler(std::string label, StorageReader storages, std::shared_ptr<script::Unit> unit = nullptr)
@@ -39,8 +44,12 @@ class Unpickler {
   tern::Value instance(const io::Pickle& p, std::string_view class_name);
   tern::Value native(const io::Pickle& p, std::string_view class_name);
   tern::Value quantized_tensor(const io::Pickle& args);
+  tern::Value bare_storage(const io::Pickle& p);
+  std::string unknown_tensor(std::string_view function, const io::Pickle& args);
+  static LazyBits bits_in(const io::Pickle& args, size_t i);
   tern::Value tensor(const io::Pickle& storage, const io::Pickle& offset, const io::Pickle& size,
-                     const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype);
+                     const io::Pickle& stride, bool requires_grad, std::optional<DType> dtype,
+                     LazyBits bits = {});
   Tensor tensor_over(const Storage& s, const Dims& sizes, const Dims& strides, int64_t offset, DType dtype);
   tern::Value dict(const io::Pickle& p);
   Storage storage(const io::Pickle& p, DType& dtype);

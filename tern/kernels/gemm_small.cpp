@@ -13,17 +13,19 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 HWY_ATTR inline float dot(const float* a, int64_t step, const float* b, int64_t n) {
-  float lanes[32] = {};
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto even = hn::Zero(d), odd = hn::Zero(d);
   int64_t i = 0;
   if (step == 1)
-    for (; i + 32 <= n; i += 32)
-      for (int l = 0; l < 32; ++l) lanes[l] += a[i + l] * b[i + l];
-  float sum = 0;
-  if (i)
-    for (int half = 16; half; half /= 2)
-      for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  sum = lanes[0];
+    for (; i + 2 * lanes <= n; i += 2 * lanes) {
+      even = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), even);
+      odd = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), odd);
+    }
+  float sum = i ? hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd))) : 0;
   for (; i < n; ++i) sum += a[i * step] * b[i];
   return sum;
 }
@@ -32,7 +34,6 @@ HWY_ATTR inline float dot(const float* a, int64_t step, const float* b, int64_t 
 HWY_ATTR inline void narrow_product(int64_t row_step, int64_t k_step, int64_t M, int64_t N, int64_t K,
                                     float alpha, const float* A, const float* B, int64_t ldb, float beta,
                                     float* C, int64_t ldc) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<float> d;
   const auto inside = hn::FirstN(d, static_cast<size_t>(N));
   for (int64_t i = 0; i < M; ++i) {
@@ -57,8 +58,7 @@ HWY_ATTR void small_product(bool trans_a, bool trans_b, int64_t M, int64_t N, in
                             const float* A, int64_t lda, const float* B, int64_t ldb, float beta, float* C,
                             int64_t ldc) {
   const int64_t row_step = trans_a ? 1 : lda, k_step = trans_a ? lda : 1;
-  if (!trans_b &&
-      N <= static_cast<int64_t>(hwy::HWY_NAMESPACE::Lanes(hwy::HWY_NAMESPACE::ScalableTag<float>())))
+  if (!trans_b && N <= static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())))
     return narrow_product(row_step, k_step, M, N, K, alpha, A, B, ldb, beta, C, ldc);
   for (int64_t i = 0; i < M; ++i) {
     const float* a = A + i * row_step;

@@ -7,6 +7,7 @@
 #include <lapacke.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -17,6 +18,15 @@ namespace {
 
 constexpr int kColumns = LAPACK_COL_MAJOR;
 int at_least_one(int n) { return std::max(n, 1); }
+
+// A pivot that is not a number is not positive: OpenBLAS goes on, LAPACK says which.
+template <class T>
+int first_nan(int info, int n, const T* a) {
+  const int end = info > 0 ? info - 1 : n;
+  for (int i = 0; i < end; ++i)
+    if (std::isnan(std::real(a[i + static_cast<int64_t>(i) * n]))) return i + 1;
+  return info;
+}
 
 }  // namespace
 
@@ -30,7 +40,7 @@ int lu_solve(char trans, int n, int columns, const float* lu, const int32_t* piv
 }
 template <>
 int cholesky(bool upper, int n, float* a) {
-  return LAPACK(LAPACKE_spotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return first_nan(LAPACK(LAPACKE_spotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
 int cholesky_inverse(bool upper, int n, float* a) {
@@ -116,7 +126,7 @@ int lu_solve(char trans, int n, int columns, const double* lu, const int32_t* pi
 }
 template <>
 int cholesky(bool upper, int n, double* a) {
-  return LAPACK(LAPACKE_dpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return first_nan(LAPACK(LAPACKE_dpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
 int cholesky_inverse(bool upper, int n, double* a) {
@@ -203,7 +213,7 @@ int lu_solve(char trans, int n, int columns, const std::complex<float>* lu, cons
 }
 template <>
 int cholesky(bool upper, int n, std::complex<float>* a) {
-  return LAPACK(LAPACKE_cpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return first_nan(LAPACK(LAPACKE_cpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
 int cholesky_inverse(bool upper, int n, std::complex<float>* a) {
@@ -280,7 +290,7 @@ int lu_solve(char trans, int n, int columns, const std::complex<double>* lu, con
 }
 template <>
 int cholesky(bool upper, int n, std::complex<double>* a) {
-  return LAPACK(LAPACKE_zpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n));
+  return first_nan(LAPACK(LAPACKE_zpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
 int cholesky_inverse(bool upper, int n, std::complex<double>* a) {

@@ -35,7 +35,12 @@ void* handle_of(Library library) {
       return handle;
     }
     default: {
-      static void* const handle = open(library);
+      static void* const handle = [library] {
+        void* opened = open(library);
+        // NaNs are numbers here: LAPACK itself carries them through, as PyTorch's results do.
+        if (void* set = dlsym(opened, "LAPACKE_set_nancheck")) reinterpret_cast<void (*)(int)>(set)(0);
+        return opened;
+      }();
       return handle;
     }
   }

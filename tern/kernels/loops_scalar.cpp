@@ -567,9 +567,25 @@ struct LogAddExp2 {
   }
 };
 struct NextAfter {
+  Params p;  // the type that is stepped in: a step of float would be lost in a narrower one
   template <Float T>
   T operator()(T a, T b) const {
+    const DType type = static_cast<DType>(p.i[0]);
+    if (type == DType::float16) return step<Half>(static_cast<float>(a), static_cast<float>(b));
+    if (type == DType::bfloat16) return step<BFloat16>(static_cast<float>(a), static_cast<float>(b));
     return std::nextafter(a, b);
+  }
+  template <class Narrow>
+  static float step(float a, float b) {
+    if (std::isnan(a) || std::isnan(b)) return a + b;
+    if (a == b) return b;
+    Narrow n(a);
+    if (a == 0) {
+      n.bits = static_cast<uint16_t>(b < 0 ? 0x8001 : 0x0001);
+    } else {
+      n.bits = static_cast<uint16_t>((a < b) == (a > 0) ? n.bits + 1 : n.bits - 1);
+    }
+    return n;
   }
 };
 struct Xlogy {

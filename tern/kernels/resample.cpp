@@ -22,7 +22,8 @@ struct Table {
   std::vector<W> weight;
 };
 
-std::vector<int64_t> nearest_index(const ResampleShape& s, int d, bool exact) {
+// `short_cut`: twice and once the size are taken as such, whatever the factor says.
+std::vector<int64_t> nearest_index(const ResampleShape& s, int d, bool exact, bool short_cut) {
   const int64_t in = s.in[d], out = s.out[d];
   const float scale = s.factor[d] > 0 ? static_cast<float>(1.0 / s.factor[d])
                                       : static_cast<float>(in) / static_cast<float>(out);
@@ -31,9 +32,9 @@ std::vector<int64_t> nearest_index(const ResampleShape& s, int d, bool exact) {
     int64_t at;
     if (exact)
       at = static_cast<int64_t>(std::floor((static_cast<float>(o) + 0.5f) * scale));
-    else if (out == in)
+    else if (short_cut && out == in)
       at = o;
-    else if (out == 2 * in)
+    else if (short_cut && out == 2 * in)
       at = o >> 1;
     else
       at = static_cast<int64_t>(std::floor(static_cast<float>(o) * scale));
@@ -106,7 +107,7 @@ Table<W> make_table(Resampling method, const ResampleShape& s, int d) {
   Table<W> t;
   t.in = s.in[d], t.out = s.out[d];
   if (method <= Resampling::nearest_exact) {
-    t.index = nearest_index(s, d, method == Resampling::nearest_exact);
+    t.index = nearest_index(s, d, method == Resampling::nearest_exact, true);
     t.weight.assign(t.index.size(), W(1));
     return t;
   }
@@ -278,7 +279,7 @@ void move_nearest(DType type, Resampling method, const ResampleShape& s, const v
   std::vector<int64_t> index[3] = {{0}, {0}, {0}};
   int64_t in[3] = {1, 1, 1};
   for (int d = 0; d < s.dims; ++d) {
-    index[3 - s.dims + d] = nearest_index(s, d, method == Resampling::nearest_exact);
+    index[3 - s.dims + d] = nearest_index(s, d, method == Resampling::nearest_exact, s.dims == 2);
     in[3 - s.dims + d] = s.in[d];
   }
   auto run = [&]<class T>(T) {

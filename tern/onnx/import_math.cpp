@@ -329,11 +329,15 @@ void import_einsum(Importing& n) {
   n.out(n("aten::einsum", {equation, in}));
 }
 
-// To eight bits ONNX saturates; PyTorch overflows.
+// To eight bits ONNX saturates or overflows, as the node says; PyTorch saturates e4m3fn only.
 Tensor converted(Importing& n, Tensor x, DType dtype) {
-  if (is_float8(dtype) && is_floating(x.dtype()) && !is_float8(x.dtype()) && n.integer("saturate", 1)) {
-    double most = dtype == DType::float8_e4m3fn ? 448 : dtype == DType::float8_e4m3fnuz ? 240 : 57344;
-    x = n("aten::clamp", {x, -most, most});
+  if (is_float8(dtype) && is_floating(x.dtype()) && !is_float8(x.dtype())) {
+    if (n.integer("saturate", 1)) {
+      double most = dtype == DType::float8_e4m3fn ? 448 : dtype == DType::float8_e4m3fnuz ? 240 : 57344;
+      x = n("aten::clamp", {x, -most, most});
+    } else if (dtype == DType::float8_e4m3fn) {  // 464 is half a step above the largest, and goes to it
+      x = n("aten::masked_fill.Scalar", {x, n("aten::gt.Scalar", {n("aten::abs", {x}), 464.0}), NAN});
+    }
   }
   return n("aten::to.dtype", {x, dtype});
 }

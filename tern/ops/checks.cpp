@@ -1,5 +1,8 @@
 #include "tern/ops/checks.h"
 
+#include <cmath>
+#include <limits>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 
@@ -43,6 +46,55 @@ namespace {
 
 }  // namespace
 
+double largest_number(DType type) {
+  switch (type) {
+    case DType::float8_e4m3fn:
+      return 448;
+    case DType::float8_e4m3fnuz:
+      return 240;
+    case DType::float8_e5m2:
+    case DType::float8_e5m2fnuz:
+      return 57344;
+    case DType::float16:
+      return 65504;
+    case DType::bfloat16:
+      return 0x1.fep127;
+    case DType::float64:
+    case DType::complex128:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
+void check_fits(const Scalar& value, DType type) {
+  if (type == kBool || value.is_symbolic()) return;
+  auto refuse = [&] {
+    const bool whole = is_integral(type);
+    failf("value cannot be converted to type {} without overflow",
+          whole && type != kInt ? std::string(name(type)) + "_t" : std::string(cpp_name(type)));
+  };
+  if (is_integral(type)) {
+    const int bits = static_cast<int>(element_size(type)) * 8 - (is_signed(type) ? 1 : 0);
+    const double most = std::ldexp(1.0, bits);  // one more than the largest
+    if (value.is_float()) {
+      const double v = value.to_double();
+      if (!(v < most && (is_signed(type) ? v >= -most : v > -most))) refuse();
+    } else if (!value.is_complex() && bits < 63) {
+      const int64_t v = value.to_int(), top = int64_t{1} << bits;
+      if (v >= top || (is_signed(type) ? v < -top : v <= -top)) refuse();
+    }
+    return;
+  }
+  const double most = largest_number(to_real(type));
+  const std::complex<double> v = value.to_complex();
+  for (double part : {v.real(), v.imag()})
+    if (std::isfinite(part) && std::abs(part) > most) refuse();
+}
+
+void check_celu(const Scalar& alpha) {
+  if (alpha.equals(0)) fail("alpha cannot be 0 for CELU");
+}
 void check_subtraction(const Tensor& self, const Tensor& other) {
   const bool a = self.dtype() == kBool, b = other.dtype() == kBool;
   if (a || b) no_subtraction(a && b);

@@ -16,6 +16,12 @@ void require_scalar_type_of(const Tensor& model, const Tensor& t);
 // "Found dtype Double but expected Float": operands of one loop that does not promote.
 void require_one_dtype(const Tensor& model, const Tensor& t);
 
+double largest_number(DType type);  // that is finite
+// "value cannot be converted to type int8_t without overflow". A negative number in an unsigned type wraps
+// around, as far as its size fits.
+void check_fits(const Scalar& value, DType type);
+
+void check_celu(const Scalar& alpha);
 void check_subtraction(const Tensor& self, const Tensor& other);
 void check_subtraction(const Tensor& self, const Scalar& other);
 // alpha and beta are of a kind that the result can hold.

@@ -1,6 +1,10 @@
 #include "tern/runtime/model_file.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "tern/base/format.h"
+#include "tern/export/assertions.h"
 #include "tern/export/pt2.h"
 #include "tern/export/script.h"
 #include "tern/io/file.h"
@@ -43,6 +47,33 @@ namespace {
 
 Value example_tree(size_t leaves) { return Value::tuple(std::vector<Value>(leaves)); }
 
+// The names of a model's weights as a tree of modules can have them: no part is empty, and what is a tensor
+// has nothing below it.
+std::vector<std::string> targets_of(const onnx::Imported& imported) {
+  std::vector<std::string> targets;
+  std::unordered_set<std::string> tensors, modules;
+  for (const auto& [name, tensor] : imported.state) {
+    std::string target;
+    for (char c : name.empty() ? std::string("weight") : name)
+      target += c == '.' && (target.empty() || target.back() == '.') ? '_' : c;
+    if (target.back() == '.') target.back() = '_';
+    auto parents_are_modules = [&] {
+      for (size_t dot = target.find('.'); dot != std::string::npos; dot = target.find('.', dot + 1))
+        if (tensors.count(target.substr(0, dot))) return false;
+      return true;
+    };
+    while (tensors.count(target) || modules.count(target) || !parents_are_modules()) {
+      std::replace(target.begin(), target.end(), '.', '_');
+      if (tensors.count(target) || modules.count(target)) target += '_';
+    }
+    for (size_t dot = target.find('.'); dot != std::string::npos; dot = target.find('.', dot + 1))
+      modules.insert(target.substr(0, dot));
+    tensors.insert(target);
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
 // An imported graph has the user's inputs first; a program has its state first.
 ExportedProgram program_of(onnx::Imported imported) {
   auto data = std::make_shared<ExportedProgram::Data>();
@@ -51,11 +82,13 @@ ExportedProgram program_of(onnx::Imported imported) {
   graph.shapes = imported.graph->shapes;
   graph.name = imported.graph->name;
   ir::ValueMap map;
+  std::vector<std::string> targets = targets_of(imported);
   Span<ir::Value* const> inputs = imported.graph->inputs();
   for (size_t i = imported.num_inputs; i < inputs.size(); ++i) {
     ir::Value& v = graph.add_input(inputs[i]->type(), "p_" + inputs[i]->name());
     map.emplace(inputs[i], ir::In(v));
-    const auto& [name, tensor] = imported.state[i - imported.num_inputs];
+    const Tensor& tensor = imported.state[i - imported.num_inputs].second;
+    const std::string& name = targets[i - imported.num_inputs];
     bool floating = tensor.is_floating_point() || tensor.is_complex();
     data->signature.inputs.push_back(
         {.kind = floating ? InputKind::parameter : InputKind::buffer, .name = v.name(), .target = name});
@@ -77,6 +110,7 @@ ExportedProgram program_of(onnx::Imported imported) {
   if (outputs != 1) data->out_spec = tree::flatten(example_tree(outputs)).spec;
   data->module_calls.push_back(
       {"", ModuleCall::Signature{{}, {}, data->in_spec, data->out_spec, data->arg_names}});
+  data->range_constraints = symbol_ranges(graph);
   data->dialect = Dialect::aten;
   data->root_type = "onnx.Model";
   return ExportedProgram(data);

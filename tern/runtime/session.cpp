@@ -8,11 +8,13 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/capture/retrace.h"
 #include "tern/dispatch/ladder.h"
-#include "tern/export/program.h"
+#include "tern/export/export.h"
 #include "tern/ir/interpreter.h"
 #include "tern/ops.h"
 #include "tern/runtime/onnxrt.h"
+#include "tern/sym/input_checks.h"
 
 namespace tern {
 namespace {
@@ -153,6 +155,7 @@ struct Session::State {
   std::unique_ptr<Engine> engine;
   std::vector<const ir::Value*> inputs;  // the unbound ones
   std::mutex mutex;
+  std::vector<int64_t> sizes, allowed;  // of this run; of the last one that passed the checks
 };
 
 Session::Session(const ExportedProgram& program, SessionOptions options)
@@ -186,6 +189,7 @@ std::string Session::why_walked() const {
   return state_->engine->why_walked();
 }
 const ir::Type* Session::input_type(size_t i) const { return state_->inputs.at(i)->type(); }
+const SessionModel& Session::model() const { return state_->model; }
 
 namespace {
 
@@ -207,6 +211,41 @@ void check_input(const std::string& name, const ir::Type& type, const Value& v) 
           str(type.sizes()), str(t.sizes()));
 }
 
+// The sizes that InputChecks looks at, in its order.
+void collect_sizes(Span<const ir::Value* const> inputs, Span<const Value> given, const SessionModel& model,
+                   std::vector<int64_t>& sizes) {
+  sizes.clear();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const ir::Type& type = *inputs[i]->type();
+    if (model.constants[i]) continue;
+    if (type.is_tensor() && type.has_sizes())
+      for (SymInt s : given[i].tensor().sizes()) sizes.push_back(s.guard_int());
+    else if (!type.is_tensor() && given[i].is_int())
+      sizes.push_back(given[i].to_int());
+  }
+}
+
+// New values into what the program writes to. A result that shows memory which is written now is copied
+// first.
+void write_back(const SessionModel& model, Span<const Value> inputs, std::vector<Value>& results) {
+  std::vector<Tensor> targets;
+  for (const SessionModel::Written& w : model.written)
+    targets.push_back(w.tensor.defined() ? w.tensor : inputs[w.input].tensor());
+  NoGrad no_grad;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].is_tensor()) continue;
+    const Tensor& t = results[i].tensor();
+    for (size_t k = 0; k < targets.size(); ++k)
+      if (t.storage() == targets[k].storage() && !(i == k && t.is_same(targets[k]))) {
+        results[i] = Value(t.clone());
+        break;
+      }
+  }
+  for (size_t k = 0; k < targets.size(); ++k)
+    if (!results[k].tensor().is_same(targets[k])) targets[k].copy_(results[k].tensor());
+  results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(targets.size()));
+}
+
 }  // namespace
 
 std::vector<Value> Session::run(Span<const Value> inputs) const {
@@ -216,12 +255,23 @@ std::vector<Value> Session::run(Span<const Value> inputs) const {
           inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     check_input(s.model.input_names[i], *s.inputs[i]->type(), inputs[i]);
+  for (size_t i = 0; i < s.model.constants.size(); ++i)
+    if (s.model.constants[i] && !inputs[i].equals(*s.model.constants[i]))
+      failf(ErrorKind::value,
+            "Session: input '{}' must be {}, the value the model was made for, but it is {}",
+            s.model.input_names[i], s.model.constants[i]->str(), inputs[i].str());
   std::lock_guard lock(s.mutex);
+  if (s.model.checks) {
+    collect_sizes(s.inputs, inputs, s.model, s.sizes);
+    if (s.sizes != s.allowed) {
+      if (auto violation = s.model.checks->first_violation(s.sizes))
+        failf(ErrorKind::value, "Session: {}", *violation);
+      s.allowed = s.sizes;
+    }
+  }
   if (s.options.threads) set_num_threads(s.options.threads);
   std::vector<Value> results = s.engine->run(inputs);
-  NoGrad no_grad;
-  for (size_t i = 0; i < s.model.written.size(); ++i) s.model.written[i].copy_(results[i].tensor());
-  results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(s.model.written.size()));
+  if (!s.model.written.empty()) write_back(s.model, inputs, results);
   return results;
 }
 
@@ -239,26 +289,64 @@ std::vector<Tensor> Session::run(std::initializer_list<Tensor> inputs) const {
   return tensors;
 }
 
+namespace {
+
+// What the program asks of its inputs, by their names.
+void add_checks(const ExportedProgram& program, SessionModel& m) {
+  const ExportedProgram::Data& data = program.data();
+  std::vector<InputSize> sizes;
+  for (size_t i = 0; i < data.signature.inputs.size(); ++i) {
+    const InputSpec& spec = data.signature.inputs[i];
+    if (spec.kind != InputKind::user_input || spec.constant) continue;
+    const ir::Type& type = *data.graph->inputs()[i]->type();
+    if (type.is_tensor() && type.has_sizes()) {
+      for (size_t d = 0; d < type.sizes().size(); ++d)
+        sizes.push_back({spec.name, static_cast<int64_t>(d), type.sizes()[d]});
+    } else if (const SymInt* s = program.symbol_of(i)) {
+      sizes.push_back({spec.name, -1, *s});
+    } else if (!type.is_tensor()) {
+      return;  // a script's number: nothing is known of it
+    }
+  }
+  bool open =
+      std::any_of(sizes.begin(), sizes.end(), [](const InputSize& s) { return s.size.is_symbolic(); });
+  if (open && data.graph->shapes)
+    m.checks = std::make_shared<InputChecks>(*data.graph->shapes, std::move(sizes), data.runtime_checks);
+}
+
+// The leaves of the examples, where the program has all of them.
+std::vector<Value> example_leaves(const ExportedProgram::Data& data) {
+  if (!data.example_args) return {};
+  Value both = Value::tuple({*data.example_args, data.example_kwargs.value_or(Value::dict())});
+  return tree::flatten(both).leaves;
+}
+
+}  // namespace
+
 SessionModel session_model(const ExportedProgram& given) {
   // A script's program has inputs of unknown size: it is made functional when a plan is made for real ones.
   bool sized = true;
   for (const ir::Value* v : given.graph().inputs())
     sized &= !v->type()->is_tensor() || v->type()->has_sizes();
-  ExportedProgram program =
-      given.dialect() == Dialect::training && sized ? given.run_decompositions() : given;
+  ExportedProgram program = given.dialect() == Dialect::training && sized
+                                ? lower(given, capture::is_composite, Dialect::aten)
+                                : given;
   SessionModel m;
   const ExportedProgram::Data& data = program.data();
   m.graph = std::shared_ptr<const ir::Graph>(std::make_shared<ExportedProgram>(program), data.graph.get());
   std::vector<std::string> changed;
   for (const OutputSpec& o : data.signature.outputs)
-    if (o.kind == OutputKind::buffer_mutation || o.kind == OutputKind::user_input_mutation ||
-        o.kind == OutputKind::parameter_mutation)
+    if (o.kind == OutputKind::buffer_mutation || o.kind == OutputKind::parameter_mutation)
       changed.push_back(o.target);
+  std::vector<Value> examples = example_leaves(data);
   for (size_t i = 0; i < data.signature.inputs.size(); ++i) {
     const InputSpec& in = data.signature.inputs[i];
     runtime::Binding b;
     if (in.kind == InputKind::user_input) {
+      size_t leaf = m.input_names.size();
       m.input_names.push_back(in.name);
+      m.constants.push_back(in.constant);
+      m.examples.push_back(leaf < examples.size() ? std::optional(examples[leaf]) : std::nullopt);
     } else {
       b.tensor = program.state_of(in);
       b.is_weight = std::find(changed.begin(), changed.end(), in.target) == changed.end();
@@ -266,17 +354,21 @@ SessionModel session_model(const ExportedProgram& given) {
     m.bindings.push_back(b);
   }
   for (const OutputSpec& o : data.signature.outputs) {
-    if (o.kind == OutputKind::user_input_mutation)
-      failf(ErrorKind::not_supported,
-            "Session: the model writes to its input '{}'; run it with program.module()", o.target);
-    if (o.kind == OutputKind::buffer_mutation || o.kind == OutputKind::parameter_mutation) {
+    if (o.kind == OutputKind::user_input_mutation) {
+      auto it = std::find(m.input_names.begin(), m.input_names.end(), o.target);
+      if (it == m.input_names.end())
+        failf(ErrorKind::file, "Session: the program writes to the input '{}', which it does not have",
+              o.target);
+      m.written.push_back({.input = static_cast<size_t>(it - m.input_names.begin())});
+    } else if (o.kind == OutputKind::buffer_mutation || o.kind == OutputKind::parameter_mutation) {
       for (const InputSpec& in : data.signature.inputs)
         if (in.kind != InputKind::user_input && in.target == o.target)
-          m.written.push_back(program.state_of(in));
+          m.written.push_back({.tensor = program.state_of(in)});
     } else {
       m.output_names.push_back(o.name);
     }
   }
+  add_checks(program, m);
   return m;
 }
 

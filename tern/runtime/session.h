@@ -3,6 +3,7 @@
 // the ladder.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace tern {
 
 class ExportedProgram;
+class InputChecks;
 
 struct SessionOptions {
   std::string backend = "native";  // native, onnxrt, interpreter
@@ -26,7 +28,18 @@ struct SessionModel {
   std::vector<runtime::Binding> bindings;  // one per graph input
   std::vector<std::string> input_names;    // of the unbound ones
   std::vector<std::string> output_names;   // of the results
-  std::vector<Tensor> written;             // the first outputs are new values of these tensors
+  // The first outputs are new values of these: a bound tensor, or the unbound input of that number.
+  struct Written {
+    Tensor tensor = {};
+    size_t input = 0;
+  };
+  std::vector<Written> written = {};
+  // What the program asks of the sizes of its unbound inputs, and of those that are no tensors; null where it
+  // asks nothing.
+  std::shared_ptr<const InputChecks> checks = {};
+  // By unbound input: the value the program was made for, where it takes no other; an example, where a file
+  // had one.
+  std::vector<std::optional<Value>> constants = {}, examples = {};
 };
 
 struct StepTime {
@@ -65,6 +78,7 @@ class Session {
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
   const ir::Type* input_type(size_t i) const;
+  const SessionModel& model() const;
   // Why the last run walked the graph instead of following a plan; empty when it did not.
   std::string why_walked() const;
 

@@ -216,6 +216,15 @@ constexpr std::string_view schemas[] = {
     "prim::shape(Tensor a) -> int[]",
     "prim::requires_grad(Tensor a) -> bool",
     "prim::grad(Tensor a) -> Tensor(*)",
+    "aten::grad(Tensor[] outputs, Tensor[] inputs, Tensor?[]? grad_outputs=None, bool? retain_graph=None, "
+    "bool create_graph=False, bool allow_unused=False) -> Tensor?[]",
+    "aten::backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False) -> "
+    "()",
+    "aten::backward.TensorList(Tensor[] tensors, Tensor?[]? grad_tensors=None, bool? retain_graph=None, bool "
+    "create_graph=False) -> ()",
+    "aten::requires_grad_(Tensor(a!) self, bool requires_grad=True) -> Tensor(a!)",
+    "aten::retain_grad(Tensor(a!) self) -> ()",
+    "aten::is_leaf(Tensor self) -> bool",
     "prim::data(Tensor(a) a) -> Tensor(a)",
     "prim::name(Tensor a) -> str?",
     "prim::nbytes(Tensor a) -> int",
@@ -389,7 +398,7 @@ constexpr std::string_view schemas[] = {
     "aten::has_torch_function(...) -> bool",
     "prim::is_tracing() -> bool",
     "aten::_infer_size(int[] a, int[] b) -> int[]",
-    "aten::broadcast_shapes(int[][] shapes) -> int[]",
+    "aten::broadcast_shapes(int[] a, int[] b) -> int[]",
     "aten::wait(Future(t) self) -> t",
     "aten::manual_seed(int seed) -> ()",
     "aten::cpu(Tensor(a) self) -> Tensor(a)",

@@ -1,10 +1,20 @@
 // Calls of functions, methods and constructors.
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
 
 namespace tern::script {
+namespace {
+
+bool has_name(const std::vector<std::string>& all, std::string_view name) {
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
+
+}  // namespace
+
 Compiler::Args Compiler::arguments(const Expr& call, size_t skip) {
   Args args;
   for (size_t i = 1 + skip; i < call.items.size(); ++i) {
@@ -45,6 +55,10 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         s.self = call_builtin("aten::to", std::move(args), e.at);
         return s;
       }
+      if (callee.text.starts_with("modules:")) {
+        s.self = modules_of(callee.self, callee.text.substr(8), e.at);
+        return s;
+      }
       if (callee.text == "wait" && callee.has_self) {
         s.self = simple("aten::wait", {operand(callee.self)}, callee.self.type->element());
         return s;
@@ -54,7 +68,7 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
           if (strict_) error(e.at, "Expected type hint for result of tolist()");
           hint = Type::list(Type::floating());
         }
-        s.self = simple("prim::tolist", {operand(callee.self)}, hint);
+        s.self = to_list(callee.self, hint, e.at);
         return s;
       }
       return special(callee.text, e, hint);
@@ -90,7 +104,9 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         if (!f)
           error(e.at, fmt::format("'{}' object has no attribute or method '{}'.", ir_text(t),
                                   c && c->is_module() ? "forward" : "__call__"));
-        s.self = call_function(*f, callee.self, arguments(e), e.at);
+        s.self = strict_ && c && !(c->pre_hooks.empty() && c->hooks.empty())
+                     ? call_hooked(*f, callee.self, arguments(e), e.at)
+                     : call_function(*f, callee.self, arguments(e), e.at);
         return s;
       }
       error(e.at, fmt::format("cannot call a value of type '{}'", ir_text(callee.self.type)));
@@ -112,18 +128,93 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
   }
 }
 
+// A module with hooks: what they give is handed on.
+Val Compiler::call_hooked(Function& forward, const Val& self, Args args, uint32_t at) {
+  const ClassType& c = *forward.owner();
+  if (!args.keywords.empty())
+    error(at, fmt::format("{} has hooks: give its arguments by their places", c.short_name()));
+  auto tuple = [](std::vector<Val> items) {
+    Val v;
+    v.kind = Val::tuple;
+    std::vector<const Type*> types;
+    for (const Val& i : items) types.push_back(i.type);
+    v.type = Type::tuple(types);
+    v.items = std::move(items);
+    return v;
+  };
+  auto run = [&](const std::string& name, std::vector<Val> given) {
+    Function* hook = c.method(Symbol(name));
+    if (!hook) error(at, fmt::format("{} has no hook {}", c.short_name(), name));
+    Args all;
+    all.positional = std::move(given);
+    return call_function(*hook, self, std::move(all), at);
+  };
+  Val inputs = materialise(tuple(std::move(args.positional)));
+  for (const std::string& name : c.pre_hooks) {
+    Val changed = run(name, {inputs});
+    if (changed.type->is(TypeKind::none)) continue;
+    inputs = changed.type->is(TypeKind::tuple) ? changed : materialise(tuple({changed}));
+  }
+  Args given;
+  given.positional = pieces(inputs).items;
+  Val result = call_function(forward, self, std::move(given), at);
+  for (const std::string& name : c.hooks) {
+    Val changed = run(name, {inputs, result});
+    if (!changed.type->is(TypeKind::none)) result = changed;
+  }
+  return result;
+}
+
+// The depth of the list and what its elements are stand in the node: the tensor must be of that kind.
+Val Compiler::to_list(const Val& tensor, const Type* type, uint32_t at) {
+  const Type* element = plain(type);
+  int64_t depth = 0;
+  for (; element->is(TypeKind::list); ++depth) element = element->element();
+  int64_t code = element->is(TypeKind::int_)       ? 0
+                 : element->is(TypeKind::float_)   ? 1
+                 : element->is(TypeKind::bool_)    ? 2
+                 : element->is(TypeKind::complex_) ? 3
+                                                   : -1;
+  if (code < 0)
+    error(at,
+          fmt::format("{} is not one of the supported element types for tolist: int, float, complex, bool",
+                      ir_text(element)));
+  at_ = at;
+  return simple("prim::tolist", {operand(tensor), In(depth), In(code)}, type);
+}
+
+// max_pool2d(..., return_indices=True) is another function, for it gives two tensors; so it is with
+// unique(..., return_inverse=True). Nothing if no such flag is set.
+Function* Compiler::dispatched(Function& f, Args& args) {
+  std::string name = f.qualified().str();
+  std::string_view space = std::string_view(name).substr(0, name.rfind('.'));
+  if (space != "__torch__.torch.nn.functional" && space != "__torch__.torch.functional") return nullptr;
+  unit_.declare(f);
+  auto is_set = [&](std::string_view flag) {
+    for (size_t i = 0; i < f.args().size(); ++i) {
+      if (f.args()[i].name.view() != flag) continue;
+      const Val* v = i < args.positional.size() ? &args.positional[i] : nullptr;
+      for (auto& [key, given] : args.keywords)
+        if (key.view() == flag) v = &given;
+      return v && v->is_constant() && v->in.constant().is_bool() && v->in.constant().to_bool();
+    }
+    return false;
+  };
+  if (is_set("return_indices")) {
+    Function* other = unit_.find_function(Symbol(name + "_with_indices"));
+    if (other) std::erase_if(args.keywords, [](auto& k) { return k.first.view() == "return_indices"; });
+    return other;
+  }
+  bool inverse = is_set("return_inverse"), counts = is_set("return_counts");
+  if (!inverse && !counts) return nullptr;
+  return unit_.find_function(Symbol(name + (inverse && counts ? "_with_inverse_and_counts"
+                                            : inverse         ? "_with_inverse"
+                                                              : "_with_counts")));
+}
+
 // A function with @torch.jit._overload declarations: the first whose arguments fit.
 Val Compiler::call_overloaded(Function& f, Args args, uint32_t at) {
-  // max_pool2d(..., return_indices=True) is another function: it gives two tensors.
-  for (size_t i = 0; i < args.keywords.size(); ++i) {
-    const Val& v = args.keywords[i].second;
-    if (args.keywords[i].first.view() != "return_indices" || !v.is_constant() || !v.in.constant().is_bool())
-      continue;
-    Function* other = unit_.find_function(Symbol(f.qualified().str() + "_with_indices"));
-    if (!other || !v.in.constant().to_bool()) break;
-    args.keywords.erase(args.keywords.begin() + static_cast<ptrdiff_t>(i));
-    return call_function(*other, std::nullopt, std::move(args), at);
-  }
+  if (Function* other = dispatched(f, args)) return call_function(*other, std::nullopt, std::move(args), at);
   if (f.overloads.empty()) return call_function(f, std::nullopt, std::move(args), at);
   std::string why;
   for (Function* candidate : f.overloads) {
@@ -226,10 +317,13 @@ Val Compiler::call_function(Function& f, std::optional<Val> self, Args args, uin
   std::optional<std::vector<In>> rest = bind_call(f, self.has_value(), args, &why);
   if (!rest) error(at, schema_text(f) + ":\n" + why);
   inputs.insert(inputs.end(), rest->begin(), rest->end());
+  // A hook goes by the name of its class: it is no method that objects have.
+  bool hook = f.owner() && (has_name(f.owner()->pre_hooks, f.name()) || has_name(f.owner()->hooks, f.name()));
   at_ = at;
   const Type* returns = f.returns() ? f.returns() : Type::any();
   ir::Node& n = make(self ? "prim::CallMethod" : "prim::CallFunction", std::move(inputs), {returns});
   n.set_attribute("name", tern::Value(self ? f.name() : f.qualified().view()));
+  if (hook) n.set_meta("hook", tern::Value(true));
   return result(n);
 }
 

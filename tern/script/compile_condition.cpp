@@ -200,10 +200,11 @@ Condition Compiler::instance(const Expr& e) {
   ir::Node& n = make("prim::isinstance", {v.in}, {Type::boolean()});
   std::vector<tern::Value> names;
   if (t->is(TypeKind::any)) {
-    if (any_list || any_tuple || any_dict)
-      error(e.at,
-            "isinstance of Any with a container needs its element types: List[int], Dict[str, int], ...");
+    if (any_dict)
+      error(e.at, "isinstance of Any with a dict needs the types of its keys and values: Dict[str, int]");
     for (const Type* w : types) names.push_back(tern::Value(w->str()));
+    if (any_list) names.emplace_back("list");
+    if (any_tuple) names.emplace_back("tuple");
   } else {
     for (const Type* w : yes) names.push_back(tern::Value(w->str()));
   }
@@ -211,7 +212,9 @@ Condition Compiler::instance(const Expr& e) {
   c.value = typed(n.output(), Type::boolean());
   if (e.items[1]->kind == ExprKind::name && !t->is(TypeKind::number)) {
     const std::string& name = e.items[1]->text;
-    if (t->is(TypeKind::any)) {
+    if (any_list || any_tuple) {
+      // Which list or tuple it is nobody knows.
+    } else if (t->is(TypeKind::any)) {
       c.when_true.push_back({name, types.size() == 1 ? types[0] : make_union(types)});
       c.when_false.push_back({name, t});
     } else {

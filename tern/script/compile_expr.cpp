@@ -377,6 +377,14 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
     if (b.type->is(TypeKind::class_)) {
       ClassType* c = unit_.find_class(b.type->name());
       Function* f = c ? c->method("__contains__") : nullptr;
+      if (!f && c && c->is_module() && c->short_name() == "ModuleDict") {
+        std::vector<tern::Value> keys;
+        for (const std::string& n : module_names(*c)) keys.emplace_back(n);
+        Val all = constant(tern::Value::list(std::move(keys), Type::string()));
+        all.type = Type::list(Type::string());
+        found = run("aten::__contains__", std::move(all), a);
+        return op == "in" ? found : simple("aten::__not__", {operand(found)}, Type::boolean());
+      }
       if (!f)
         error(at,
               fmt::format(
@@ -409,7 +417,7 @@ Val Compiler::binary(const std::string& op, Val a, Val b, uint32_t at) {
     return joined;
   }
   std::string name = names.at(op);
-  if (op == "//" && (a.type->is_tensor() || b.type->is_tensor())) name = "aten::floor_divide";
+  if (op == "//" && a.type->is_tensor()) name = "aten::floor_divide";
   if (op == "%" && a.type->is(TypeKind::string)) {
     Args args;
     args.positional.push_back(a);

@@ -1,6 +1,7 @@
 // Names and attributes: what a name stands for in a function, in its unit, in torch and on a value.
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -193,7 +194,7 @@ Sugar Compiler::name(const Expr& e) {
     s.text = n;
     return s;
   }
-  if (n == "math" || n == "nn" || n == "F" || n == "typing" || n == "jit") {
+  if (n == "math" || n == "cmath" || n == "nn" || n == "F" || n == "typing" || n == "jit") {
     s.kind = Sugar::space;
     s.text = n == "nn" ? "torch.nn" : n == "F" ? "torch.nn.functional" : n == "jit" ? "torch.jit" : n;
     return s;
@@ -323,6 +324,21 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     s.text = "aten::warn";
     return s;
   }
+  if (space == "cmath") {
+    static const std::set<std::string_view> functions = {
+        "isnan", "isfinite", "isinf", "phase", "rect", "log",  "log10", "sqrt",  "exp",   "sin",  "cos",
+        "tan",   "asin",     "acos",  "atan",  "sinh", "cosh", "tanh",  "asinh", "acosh", "atanh"};
+    if (n == "infj" || n == "nanj")
+      return number(std::complex<double>(0, n == "infj" ? double(INFINITY) : double(NAN)));
+    if (n == "pi" || n == "e" || n == "tau" || n == "inf" || n == "nan")
+      return space_attribute("math", n, at);
+    if (!functions.count(n))
+      error(at, fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript",
+                            n));
+    s.kind = Sugar::builtin;
+    s.text = "aten::" + (n == "phase" ? "angle" : n == "rect" ? "polar" : n);
+    return s;
+  }
   if (space == "math" && strict_ && n != "pi" && n != "e" && n != "tau" && n != "inf" && n != "nan" &&
       (n == "log2" || n == "trunc" || signatures(Symbol("aten::" + n)).empty()))
     error(at,
@@ -365,7 +381,8 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
       s.text = "torch.jit";
       return s;
     }
-    if (Function* f = unit_.find_function(Symbol("__torch__.torch.functional." + n))) {
+    // In source these are PyTorch's functions around operators; archives name those by their whole names.
+    if (Function* f = strict_ ? unit_.find_function(Symbol("__torch__.torch.functional." + n)) : nullptr) {
       s.kind = Sugar::function;
       s.callee = f;
       return s;
@@ -466,6 +483,14 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         s.self = call_function(*f, v, {}, at);
         return s;
       }
+      if (strict_ && c->is_module() && c->short_name() == "ModuleDict" && !c->method(n) &&
+          (n == "items" || n == "keys" || n == "values")) {
+        s.kind = Sugar::special;
+        s.text = "modules:" + n;
+        s.self = v;
+        s.has_self = true;
+        return s;
+      }
       if (Function* f = c->method(n); f && !(f->is_static && strict_)) {
         s.kind = f->is_static ? Sugar::function : Sugar::method;
         s.callee = f;
@@ -549,6 +574,13 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
           {"is_nested", {"prim::is_nested", Type::boolean()}},
           {"itemsize", {"prim::itemsize", Type::integer()}},
           {"data", {"prim::data", Type::tensor()}},
+          {"grad", {"prim::grad", Type::tensor()}},
+          {"nbytes", {"prim::nbytes", Type::integer()}},
+          {"name", {"prim::name", Type::optional(Type::string())}},
+          {"is_leaf", {"aten::is_leaf", Type::boolean()}},
+          {"is_xpu", {"prim::is_xpu", Type::boolean()}},
+          {"is_mps", {"prim::is_mps", Type::boolean()}},
+          {"is_sparse_csr", {"prim::is_sparse_csr", Type::boolean()}},
       };
       if (auto it = properties.find(n); it != properties.end()) {
         at_ = at;

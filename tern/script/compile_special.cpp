@@ -385,6 +385,18 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     return s;
   }
   if ((name == "min" || name == "max") && args.positional.size() > 2) {
+    // Numbers of one type: the largest of a list.
+    const Type* t = plain(args.positional[0].type);
+    bool alike = t->is(TypeKind::int_) || t->is(TypeKind::float_);
+    for (const Val& v : args.positional) alike = alike && plain(v.type) == t;
+    if (alike) {
+      std::vector<In> inputs;
+      for (const Val& v : args.positional) inputs.push_back(operand(v));
+      Args all;
+      all.positional = {simple("prim::ListConstruct", std::move(inputs), Type::list(t))};
+      s.self = call_builtin(it->second, std::move(all), e.at);
+      return s;
+    }
     Val v = args.positional[0];
     for (size_t i = 1; i < args.positional.size(); ++i) {
       Args two;

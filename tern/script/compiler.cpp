@@ -142,7 +142,7 @@ Compiler::Compiler(Unit& unit, Function& function)
       source_(*function.file_->source),
       qualifier_(
           before_last_dot(function.owner() ? function.owner()->name.view() : function.qualified().view())),
-      strict_(unit.known_operators_only && function.file_->source != functional_source()),
+      strict_(unit.known_operators_only && !is_functional(function.file_->source)),
       file_name_(source_.name),
       function_name_(def_.name) {}
 
@@ -272,7 +272,7 @@ void Compiler::declare(Unit& unit, Function& f) {
           head = dotted(*p.annotation->items[1]->items[0]);
         if (head.starts_with("BroadcastingList") && head.size() == 17) a.fixed_size = head[16] - '0';
       }
-      if (p.default_value && unit.known_operators_only && f.file_->source != functional_source() &&
+      if (p.default_value && unit.known_operators_only && !is_functional(f.file_->source) &&
           (p.default_value->kind == ExprKind::list || p.default_value->kind == ExprKind::dict))
         fail_at(
             source, d.at,
@@ -467,6 +467,7 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
                                                                  : ClassKind::plain;
   for (const std::string& decorator : c.decorators)
     if (decorator.ends_with("interface")) type.kind = ClassKind::interface;
+  type.of_modules = type.kind == ClassKind::interface && (base == "Module" || base == "ModuleInterface");
   const std::string& text = type.file_->source->text;
   std::string_view attributes;
   if (unit.loader && type.kind == ClassKind::module && c.body.empty())
@@ -485,23 +486,30 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
       unit.by_attributes_.emplace(attributes, &type);
   }
   for (const Def& d : c.methods) {
-    auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);
-    f->file_ = type.file_;
-    f->def_ = &d;
-    f->state_ = Function::State::declared;
+    Function& f = add_method(type, type.file_, d);
     for (const std::string& decorator : d.decorators) {
       std::string_view last = std::string_view(decorator).substr(decorator.rfind('.') + 1);
-      if (last == "staticmethod") f->is_static = true;
-      if (last == "property") type.properties.emplace_back(Symbol(d.name), f.get(), nullptr);
-      if (last == "ignore" || last == "unused") f->ignored = true;
-      if (decorator == d.name + ".setter") {
-        for (auto& [name, getter, setter] : type.properties)
-          if (name == Symbol(d.name)) setter = f.get();
-        f->name_ = Symbol(type.name.str() + "." + d.name + "_setter");
-      }
+      if (last == "staticmethod") f.is_static = true;
+      if (last == "ignore" || last == "unused") f.ignored = true;
     }
-    type.add_method(std::move(f));
   }
+}
+
+Function& Compiler::add_method(ClassType& type, std::shared_ptr<const File> file, const Def& d) {
+  auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);
+  f->file_ = std::move(file);
+  f->def_ = &d;
+  f->state_ = Function::State::declared;
+  for (const std::string& decorator : d.decorators) {
+    if (std::string_view(decorator).substr(decorator.rfind('.') + 1) == "property")
+      type.properties.emplace_back(Symbol(d.name), f.get(), nullptr);
+    if (decorator == d.name + ".setter") {
+      for (auto& [name, getter, setter] : type.properties)
+        if (name == Symbol(d.name)) setter = f.get();
+      f->name_ = Symbol(type.name.str() + "." + d.name + "_setter");
+    }
+  }
+  return type.add_method(std::move(f));
 }
 
 }  // namespace tern::script

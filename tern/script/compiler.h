@@ -70,6 +70,8 @@ class Compiler {
   static void declare(Unit& unit, Function& function);
   static void compile(Unit& unit, Function& function);
   static void declare_class(Unit& unit, ClassType& type);
+  // A method, a property or what sets one.
+  static Function& add_method(ClassType& type, std::shared_ptr<const File> file, const Def& d);
   static void declare_attributes(Unit& unit, ClassType& type, const Body& statements);
   static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
                                       const Expr& e);
@@ -230,6 +232,7 @@ class Compiler {
   Args arguments(const Expr& call, size_t skip = 0);
   Sugar call(const Expr& e, const Type* hint);
   Val call_builtin(const std::string& name, Args args, uint32_t at);
+  std::optional<Val> number_in_front(std::string_view name, const Args& args, uint32_t at);
   std::optional<Val> try_builtin(const std::string& name, const Args& args, uint32_t at,
                                  std::vector<std::string>* why);
   std::optional<std::vector<In>> match(const Signature& s, const Args& args, bool conversions,
@@ -247,6 +250,9 @@ class Compiler {
   static std::string ir_text(const Type* t);
   Val call_function(Function& f, std::optional<Val> self, Args args, uint32_t at);
   Val call_overloaded(Function& f, Args args, uint32_t at);
+  Function* dispatched(Function& f, Args& args);
+  Val call_hooked(Function& forward, const Val& self, Args args, uint32_t at);
+  Val to_list(const Val& tensor, const Type* type, uint32_t at);
   Val call_ignored(Function& f, Args args, uint32_t at);
   std::optional<std::vector<In>> bind_call(Function& f, bool has_self, const Args& args, std::string* why);
   static std::string schema_text(const Function& f);
@@ -262,6 +268,8 @@ class Compiler {
   Sugar element(const Sugar& iterable, const Val& index, uint32_t at);
   std::optional<std::vector<Sugar>> static_items(const Sugar& iterable, uint32_t at);
   Sugar iterable(Sugar s, uint32_t at);
+  static std::vector<std::string> module_names(const ClassType& c);
+  Val modules_of(const Val& dict, std::string_view what, uint32_t at);
 
   Unit& unit_;
   Function& function_;

@@ -4,6 +4,10 @@
 
 namespace tern::script {
 
-std::shared_ptr<const Source> functional_source();  // of "__torch__.torch.nn.functional"
+std::shared_ptr<const Source> functional_source();        // of "__torch__.torch.nn.functional"
+std::shared_ptr<const Source> torch_functional_source();  // of "__torch__.torch.functional"
+inline bool is_functional(const std::shared_ptr<const Source>& s) {
+  return s == functional_source() || s == torch_functional_source();
+}
 
 }  // namespace tern::script

@@ -194,15 +194,48 @@ std::optional<std::vector<Sugar>> Compiler::static_items(const Sugar& over, uint
     if (!c || !c->is_module()) return std::nullopt;
     // A dict of parameters has no order here; of a list's, the parameters are the elements.
     if (c->short_name() == "ParameterDict") return std::nullopt;
-    bool parameters = c->short_name() == "ParameterList";
-    std::vector<std::string> names;
-    for (const Attribute& a : c->attributes)
-      if (parameters ? a.role == Role::parameter : a.role == Role::attribute && a.type->is(TypeKind::class_))
-        names.push_back(a.name.str());
-    for (const std::string& n : names) out.push_back(value_attribute(v, n, at));
+    for (const std::string& n : module_names(*c)) {
+      Sugar s;
+      s.self = constant(tern::Value(n));
+      out.push_back(c->short_name() == "ModuleDict" ? std::move(s) : value_attribute(v, n, at));
+    }
     return out;
   }
   return std::nullopt;
+}
+
+// What a container of modules holds; of a list of parameters, these.
+std::vector<std::string> Compiler::module_names(const ClassType& c) {
+  bool parameters = c.short_name() == "ParameterList";
+  std::vector<std::string> names;
+  for (const Attribute& a : c.attributes)
+    if (parameters ? a.role == Role::parameter : a.role == Role::attribute && a.type->is(TypeKind::class_))
+      names.push_back(a.name.str());
+  return names;
+}
+
+// items(), keys() and values() of a ModuleDict: as many as there are, one by one.
+Val Compiler::modules_of(const Val& dict, std::string_view what, uint32_t at) {
+  auto tuple = [](std::vector<Val> items) {
+    Val v;
+    v.kind = Val::tuple;
+    std::vector<const Type*> types;
+    for (const Val& i : items) types.push_back(i.type);
+    v.type = Type::tuple(types);
+    v.items = std::move(items);
+    return v;
+  };
+  std::vector<Val> all;
+  for (const std::string& n : module_names(*class_of(dict))) {
+    Val key = constant(tern::Value(n));
+    if (what == "keys") {
+      all.push_back(std::move(key));
+      continue;
+    }
+    Val module = value_attribute(dict, n, at).self;
+    all.push_back(what == "values" ? std::move(module) : tuple({std::move(key), std::move(module)}));
+  }
+  return tuple(std::move(all));
 }
 
 }  // namespace tern::script

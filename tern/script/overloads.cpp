@@ -423,6 +423,31 @@ bool Compiler::stands_in_order(const Val& list, size_t index, const std::vector<
   return true;
 }
 
+// torch.sub(14, x) and its like: a number in front of a tensor, which no schema takes.
+std::optional<Val> Compiler::number_in_front(std::string_view name, const Args& args, uint32_t at) {
+  if (args.positional.size() != 2 || !args.keywords.empty()) return std::nullopt;
+  const Val &a = args.positional[0], &b = args.positional[1];
+  auto is_number = [](const Type* t) {
+    return t->is(TypeKind::int_) || t->is(TypeKind::float_) || t->is(TypeKind::number) ||
+           t->is(TypeKind::bool_) || t->is(TypeKind::complex_);
+  };
+  if (!a.type || !b.type || !is_number(a.type) || !b.type->is_tensor()) return std::nullopt;
+  static constexpr std::pair<std::string_view, const char*> swapped[] = {
+      {"aten::add", "aten::add"}, {"aten::mul", "aten::mul"}, {"aten::eq", "aten::eq"},
+      {"aten::ne", "aten::ne"},   {"aten::lt", "aten::gt"},   {"aten::le", "aten::ge"},
+      {"aten::gt", "aten::lt"},   {"aten::ge", "aten::le"}};
+  auto call = [&](const char* op, std::vector<Val> values) {
+    Args given;
+    given.positional = std::move(values);
+    return call_builtin(op, std::move(given), at);
+  };
+  for (const auto& [from, to] : swapped)
+    if (name == from) return call(to, {b, a});
+  if (name == "aten::sub") return call("aten::add", {call("aten::neg", {b}), a});
+  if (name == "aten::div") return call("aten::mul", {call("aten::reciprocal", {b}), a});
+  return std::nullopt;
+}
+
 std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& args, uint32_t at,
                                          std::vector<std::string>* why) {
   Symbol symbol(name.substr(0, name.find('.')));
@@ -431,6 +456,8 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
   enum { exactly, converting, asking_why };
   for (int round : {exactly, converting, asking_why}) {
     if (round == asking_why && !why) break;
+    if (round == converting)
+      if (std::optional<Val> v = number_in_front(name, args, at)) return v;
     for (const Signature& s : all) {
       Bindings bindings;
       std::string reason;
@@ -472,6 +499,14 @@ Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
     if (args.positional.size() > 2) args.keywords.emplace_back("non_blocking", args.positional[2]);
     if (args.positional.size() > 3) args.keywords.emplace_back("copy", args.positional[3]);
     args.positional.resize(1);
+  }
+  // PyTorch takes a string for a list that holds it here, and here only.
+  if (name == "aten::join" && args.positional.size() == 2 && args.positional[1].type->is(TypeKind::string)) {
+    Val list;
+    list.kind = Val::list;
+    list.type = Type::list(Type::string());
+    list.items = {args.positional[1]};
+    args.positional[1] = std::move(list);
   }
   std::vector<std::string> why;
   if (std::optional<Val> v = try_builtin(name, args, at, &why)) return *v;

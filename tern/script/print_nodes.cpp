@@ -93,7 +93,10 @@ void SourcePrinter::node(const ir::Node& n) {
     std::string args;
     std::string object = operand(n.input(0));
     for (size_t i = 1; i < n.inputs().size(); ++i) args += operand(n.input(i)) + ", ";
-    return give(n, "(" + object + ")." + n.attribute("name")->string() + "(" + args + ")");
+    const std::string& method = n.attribute("name")->string();
+    if (n.meta("hook"))
+      return give(n, n.input(0).type()->name().str() + "." + method + "(" + object + ", " + args + ")");
+    return give(n, "(" + object + ")." + method + "(" + args + ")");
   }
   if (kind == "prim::CallFunction") {
     std::string args;
@@ -115,8 +118,10 @@ void SourcePrinter::node(const ir::Node& n) {
   if (kind == "prim::Uninitialized") return give(n, "uninitialized(" + annotation(n.output().type()) + ")");
   if (kind == "prim::isinstance") {
     std::string types;
-    for (const tern::Value& t : n.attribute("types")->items())
-      types += (types.empty() ? "" : ", ") + annotation(ir::parse_type(t.string()));
+    for (const tern::Value& t : n.attribute("types")->items()) {
+      bool any = t.string() == "list" || t.string() == "tuple";
+      types += (types.empty() ? "" : ", ") + (any ? t.string() : annotation(ir::parse_type(t.string())));
+    }
     return give(n, "isinstance(" + operand(n.input(0)) + ", " +
                        (n.attribute("types")->items().size() == 1 ? types : "(" + types + ")") + ")");
   }

@@ -322,6 +322,15 @@ std::string print(const Function& f, ConstantTable& constants, bool alone, NextN
       .function(f.graph(), f.name(), f.args(), f.returns(), f.owner() && !f.is_static, !alone);
 }
 
+// A method of an interface, which has no body.
+std::string declaration(const Function& f) {
+  f.unit->declare(const_cast<Function&>(f));
+  std::string s = "  def " + std::string(f.name()) + "(self";
+  for (size_t i = 1; i < f.args().size(); ++i)
+    s += ", " + f.args()[i].name.str() + ": " + annotation(f.args()[i].type);
+  return s + ") -> " + annotation(f.returns() ? f.returns() : Type::none()) + ":\n    pass\n";
+}
+
 }  // namespace
 
 std::string print_source(const Function& f, ConstantTable& constants, bool alone) {
@@ -339,7 +348,7 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
   std::string s = "class " + std::string(type.short_name());
   if (type.kind == ClassKind::module) s += "(Module)";
   if (type.kind == ClassKind::named_tuple) s += "(NamedTuple)";
-  if (type.kind == ClassKind::interface) s += "(Interface)";
+  if (type.kind == ClassKind::interface) s += type.of_modules ? "(ModuleInterface)" : "(Interface)";
   if (type.kind == ClassKind::enumeration) {
     s += "(Enum):\n";
     for (const Attribute& a : type.attributes)
@@ -376,6 +385,10 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
     } else {
       s += "  __annotations__[" + quoted(a.name.view()) + "] = " + annotation(a.type) + "\n";
     }
+  }
+  if (type.kind == ClassKind::interface) {
+    for (const auto& m : type.methods) s += declaration(*m);
+    return type.methods.empty() ? s + "  pass\n" : s;
   }
   for (const auto& m : type.methods) {
     size_t first = constants.statements.size();

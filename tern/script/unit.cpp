@@ -425,13 +425,7 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
 void Unit::define_methods(ClassType& type, std::shared_ptr<const Source> source) {
   auto file = std::make_shared<File>(parse_file(source));
   for (const Class& c : file->classes) fail_at(*source, c.at, "only methods can stand here");
-  for (const Def& d : file->defs) {
-    auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);
-    f->file_ = file;
-    f->def_ = &d;
-    f->state_ = Function::State::declared;
-    type.add_method(std::move(f));
-  }
+  for (const Def& d : file->defs) Compiler::add_method(type, file, d);
 }
 
 // "__torch__.torch.nn.modules.linear.Linear" is in the source of "__torch__.torch.nn.modules.linear".
@@ -439,11 +433,12 @@ bool Unit::load(std::string_view qualified) {
   size_t dot = qualified.rfind('.');
   if (dot == std::string_view::npos) return false;
   Symbol qualifier(qualified.substr(0, dot));
-  bool ours = qualifier.view() == "__torch__.torch.nn.functional";
+  bool nn = qualifier.view() == "__torch__.torch.nn.functional";
+  bool ours = nn || qualifier.view() == "__torch__.torch.functional";
   if (!loader && !ours) return false;
   if (!loaded_.emplace(qualifier, true).second) return false;
   std::shared_ptr<const Source> source = loader ? loader(qualifier.view()) : nullptr;
-  if (!source && ours && known_operators_only) source = functional_source();
+  if (!source && ours && known_operators_only) source = nn ? functional_source() : torch_functional_source();
   if (!source) return false;
   define(source, qualifier.view(), true);
   return true;

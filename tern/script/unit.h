@@ -102,6 +102,7 @@ class ClassType {
   std::vector<std::tuple<Symbol, Function*, Function*>> properties;  // name, getter, setter or nullptr
   std::vector<std::string> pre_hooks, hooks;  // methods that whoever calls forward calls before and after it
   Unit* unit = nullptr;
+  bool of_modules = false;     // an interface that modules have
   bool part_of_trace = false;  // its methods take what the trace around them hands in: not for users to call
 
   const ir::Type* type() const;

@@ -228,7 +228,7 @@ uint8_t encode8(float v, Format8 f) {
   uint8_t nan = f.fnuz ? 0x80 : 0x7f | sign;
   if (std::isnan(v)) return nan;
   float a = std::fabs(v);
-  uint8_t overflow = f.infinities ? 0x7c | sign : nan;
+  uint8_t overflow = f.infinities ? 0x7c | sign : f.fnuz ? nan : f.max_code() | sign;  // e4m3fn saturates
   if (std::isinf(a)) return overflow;
   int e;
   std::frexp(a, &e);

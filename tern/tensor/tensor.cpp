@@ -410,6 +410,7 @@ Tensor tensor(Scalar value, TensorOptions options) {
 
 Scalar read_scalar(const Tensor& t) {
   if (t->wrapped_number && t.is_fake()) return t.offset();
+  if (t.int_numel() == 0) fail("a Tensor with 0 elements cannot be converted to Scalar");
   if (t.is_quantized()) return static_cast<double>(dequantized(t).data_ptr<float>()[0]);
   const void* p = t.data();
   auto real = [&]<class T>(T) { return static_cast<double>(static_cast<float>(*static_cast<const T*>(p))); };

@@ -173,7 +173,6 @@ torch.save(state, f'{out}/zip.ckpt')
 torch.save(state, f'{out}/legacy.ckpt', _use_new_zipfile_serialization=False)
 torch.save(mlp.state_dict(), f'{out}/mlp.sd')
 torch.save(mlp, f'{out}/pickled_module.ckpt')
-torch.save({'a': torch.ones(2).to_sparse()}, f'{out}/sparse.ckpt')
 )PY";
 
 const testing::OracleFiles& files() {
@@ -433,8 +432,6 @@ TEST(Archive, refuses_what_it_cannot_load) {
     }
     return "no error";
   };
-  EXPECT_NE(checkpoint("sparse.ckpt").find("_rebuild_sparse_tensor"), std::string::npos)
-      << checkpoint("sparse.ckpt");
   EXPECT_NE(checkpoint("mlp_scripted.pt").find("load it with jit::load"), std::string::npos);
 }
 

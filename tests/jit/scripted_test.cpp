@@ -84,7 +84,7 @@ const int registered = [] {
   return count;
 }();
 
-TEST(ScriptedModules, are_all_there) { EXPECT_GE(registered, 58); }
+TEST(ScriptedModules, are_all_there) { EXPECT_GE(registered, 67); }
 
 TEST(ScriptedModules, run_in_pytorch_after_tern_saved_them) {
   TERN_NEEDS_PYTHON(python, "torch");

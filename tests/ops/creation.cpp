@@ -54,7 +54,7 @@ TEST(Creation, copies) {
             "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1");
   EXPECT_EQ(message([&] { y.item(); }), "a Tensor with 4 elements cannot be converted to Scalar");
   EXPECT_EQ(message([&] {
-              x.expand({3, 2}).fill_(1);
+              x.expand({3, 2}).copy_(zeros({3, 2}));
             }),
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please "

@@ -95,11 +95,7 @@ Difference compare(const std::string& name, const Tensor& got, const Tensor& exp
 // "float32[2, 3]"; "?" where it is not known.
 std::string type_text(const ir::Type& type);
 std::string bytes_text(double bytes);  // "3.1 MB"
-// The tensors of a nested value, in order.
-void collect_tensors(const Value& value, std::vector<Tensor>& tensors);
 
-// The largest difference of what two runs gave, printed; gives the exit code.
-int compare_runs(const std::vector<Value>& before, const std::vector<Value>& after);
 // Prints what came out, writes --output and compares with --compare; gives the exit code.
 int report_results(const Run& options, const std::vector<std::string>& names,
                    const std::vector<Value>& outputs, double seconds);
@@ -109,6 +105,5 @@ int script_info(const Info& options);
 int checkpoint_info(const Info& options);
 int script_check(const Check& options);
 int script_run(const Run& options);
-int script_convert(const Convert& options);
 
 }  // namespace tern::command

@@ -155,36 +155,4 @@ int run_check(const Check& options) {
   return errors ? 2 : 0;
 }
 
-int run_convert(const Convert& options) {
-  format_of_name(options.to);
-  if (format_of_file(options.from) == ModelFormat::pt) return script_convert(options);
-  ExportedProgram program = load_model(options.from);
-  save_model(program, options.to, {.opset = options.opset});
-  std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
-  if (!options.check) return 0;
-  manual_seed(0);
-  Session before(program, {.backend = "interpreter"}),
-      after(load_model(options.to), {.backend = "interpreter"});
-  std::vector<Value> inputs = make_inputs(inputs_of(before), options.inputs, options.shapes);
-  return compare_runs(before.run(inputs), after.run(inputs));
-}
-
-int compare_runs(const std::vector<Value>& before, const std::vector<Value>& after) {
-  std::vector<Tensor> a, b;
-  for (const Value& v : before) collect_tensors(v, a);
-  for (const Value& v : after) collect_tensors(v, b);
-  if (a.size() != b.size()) {
-    std::printf("check: %zu outputs became %zu\n", a.size(), b.size());
-    return 3;
-  }
-  bool close = true;
-  for (size_t i = 0; i < a.size(); ++i) {
-    std::string name = fmt::format("output_{}", i);
-    Difference d = compare(name, b[i], a[i], 1e-4, 1e-5);
-    std::printf("check: %s: largest difference %g%s\n", name.c_str(), d.largest, d.close ? "" : "  DIFFERS");
-    close &= d.close;
-  }
-  return close ? 0 : 3;
-}
-
 }  // namespace tern::command

@@ -45,10 +45,6 @@ double now() {
 
 }  // namespace
 
-void collect_tensors(const Value& value, std::vector<Tensor>& tensors) {
-  for (const Tensor& t : tree::tensors(value)) tensors.push_back(t);
-}
-
 int script_info(const Info& options) {
   jit::ArchiveFacts archive;
   jit::ScriptModule module = jit::load(options.model, {.facts = &archive});
@@ -293,55 +289,6 @@ int script_run(const Run& options) {
     if (std::string why = session->why_walked(); !why.empty())
       std::printf("note: not planned but walked node by node: %s\n", why.c_str());
   return report_results(options, names, outputs, seconds);
-}
-
-int script_convert(const Convert& options) {
-  jit::ScriptModule module = jit::load(options.from);
-  ModelFormat format = format_of_name(options.to);
-  manual_seed(0);
-  if (format == ModelFormat::pt) {
-    module.save(options.to);
-    std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
-    if (!options.check) return 0;
-    std::vector<Value> inputs =
-        make_inputs(inputs_of(module, options.method), options.inputs, options.shapes);
-    NoGrad no_grad;
-    return compare_runs({module.call(options.method, inputs)},
-                        {jit::load(options.to).call(options.method, inputs)});
-  }
-  auto symbols = std::make_shared<ShapeEnv>();
-  std::vector<Value> examples;
-  try {
-    examples = make_inputs(inputs_of(module, options.method), options.inputs, options.shapes, symbols.get());
-  } catch (const Error& e) {
-    throw Error(e.kind(), fmt::format("{}: a .pt file does not say the sizes of its inputs: {}", options.from,
-                                      e.what()));
-  }
-  ExportedProgram program = from_script(module, examples, options.method, symbols);
-  save_model(program, options.to, {.opset = options.opset});
-  std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
-  if (!options.check) return 0;
-  ExportedProgram written = load_model(options.to);
-  Session after(written, {.backend = "interpreter"});
-  // With the sizes of the example where they were left open.
-  for (Value& v : examples)
-    if (v.is_tensor() && v.tensor().is_fake()) {
-      Dims sizes;
-      for (SymInt s : v.tensor().sizes()) sizes.push_back(s.is_symbolic() ? SymInt(s.hint().value_or(4)) : s);
-      InputList one{
-          {"x"}, {ir::Type::tensor_like(make_tensor(sizes, v.tensor().dtype(), kCPU, true))}, {std::nullopt}};
-      v = make_inputs(one, {}, {})[0];
-    }
-  // A .pt2 file takes all inputs of the script, None and numbers too; an .onnx file those that are tensors.
-  const std::vector<InputSpec>& specs = written.signature().inputs;
-  auto taken = std::count_if(specs.begin(), specs.end(),
-                             [](const InputSpec& s) { return s.kind == InputKind::user_input; });
-  std::vector<Value> given = examples;
-  if (static_cast<size_t>(taken) != examples.size())
-    std::erase_if(given, [](const Value& v) { return !v.is_tensor(); });
-  NoGrad no_grad;
-  Value before = module.call(options.method, examples);
-  return compare_runs({before}, after.run(given));
 }
 
 }  // namespace tern::command

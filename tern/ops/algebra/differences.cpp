@@ -143,6 +143,9 @@ std::vector<Tensor> place_gradients(const Tensor& self, Span<const Tensor> spaci
                                     int64_t order) {
   std::vector<int64_t> over = dims_or_all(self, dims);
   check_gradient(self, spacing.size(), over, dims.has_value(), order);
+  if (spacing.size() != over.size())
+    failf("torch.gradient expected a tensor of coordinates for each of {} dimensions, but got {}",
+          over.size(), spacing.size());
   std::vector<Tensor> result;
   for (size_t i = 0; i < over.size(); ++i) result.push_back(along_places(self, over[i], spacing[i], order));
   return result;

@@ -6,6 +6,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/arithmetic.args.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 
@@ -25,15 +26,6 @@ Shapes division_shape(const Tensor& self, const Tensor& other, std::optional<std
   const Tensor both[] = {self, other};
   DType d = result_type(both);
   return {broadcast_shape(both, !mode && is_integral(d, true) ? default_dtype() : d)};
-}
-
-// A bound outside of an integer type's range is that range's end.
-Scalar saturate(const Scalar& value, DType dtype) {
-  if (!is_integral(dtype, true) || dtype == kLong || dtype == DType::uint64) return value;
-  int bits = static_cast<int>(element_size(dtype)) * 8;
-  double low = is_signed(dtype) ? -std::ldexp(1.0, bits - 1) : 0;
-  double high = dtype == kBool ? 1 : std::ldexp(1.0, is_signed(dtype) ? bits - 1 : bits) - 1;
-  return static_cast<int64_t>(std::clamp(value.to_double(), low, high));
 }
 
 void check_bounds(bool any, DType dtype) {
@@ -86,6 +78,9 @@ void kernel_fmod_Scalar(const args::fmod_Scalar& a, Out out) {
   run_loop("fmod", {a.self, wrap_number(a.other)}, out[0]);
 }
 
+void params_nextafter(const args::nextafter& a, kernels::Params& params) {
+  params.set(0, static_cast<int64_t>(result_type({a.self, a.other})));
+}
 void params_pow_Tensor_Scalar(const args::pow_Tensor_Scalar& a, kernels::Params& params) {
   bool whole = !a.exponent.is_float() && !a.exponent.is_complex();
   if (whole && is_integral(a.self.dtype(), true) && a.exponent.to_int() < 0)
@@ -99,8 +94,10 @@ Shapes shape_clamp(const args::clamp& a) {
   return {like(a.self, d)};
 }
 void kernel_clamp(const args::clamp& a, Out out) {
-  Scalar low = a.min ? saturate(*a.min, out[0].dtype()) : 0,
-         high = a.max ? saturate(*a.max, out[0].dtype()) : 0;
+  const Scalar low = a.min.value_or(0), high = a.max.value_or(0);
+  const DType type = clamp_type(a);
+  check_fits(low, type);
+  check_fits(high, type);
   if (a.min && a.max)
     run_loop("clamp", {a.self}, out[0], {low, high});
   else if (a.min)

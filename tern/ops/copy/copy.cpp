@@ -3,6 +3,7 @@
 #include "tern/dispatch/overlap.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/copy.args.h"
 #include "tern/ops/elements.h"
 
@@ -110,20 +111,25 @@ Shapes shape_copy(const args::copy& a) {
 }
 void kernel_copy(const args::copy& a, Out out) { copy_elements(a.src, out[0]); }
 
+// One number for all: elements that share their memory may be written.
 Tensor kernel_fill__Scalar(const args::fill__Scalar& a) {
-  begin_write(a.self);
+  check_fits(a.value, a.self.dtype());
+  ++a.self.storage()->version;
   if (!a.self.is_fake()) fill_elements(a.self, a.value);
   return a.self;
 }
 Tensor kernel_fill__Tensor(const args::fill__Tensor& a) {
   check_one_value(a.value);
   check_data(a.value, a.self);
-  begin_write(a.self);
+  ++a.self.storage()->version;
   if (!a.self.is_fake() && !(a.value.is_fake() && !a.value->wrapped_number))
     fill_elements(a.self, read_scalar(a.value));
   return a.self;
 }
-Shapes shape_fill_Scalar(const args::fill_Scalar& a) { return {like(a.self)}; }
+Shapes shape_fill_Scalar(const args::fill_Scalar& a) {
+  check_fits(a.value, a.self.dtype());
+  return {like(a.self)};
+}
 void kernel_fill_Scalar(const args::fill_Scalar& a, Out out) { fill_elements(out[0], a.value); }
 Shapes shape_fill_Tensor(const args::fill_Tensor& a) {
   check_one_value(a.value);
@@ -131,7 +137,7 @@ Shapes shape_fill_Tensor(const args::fill_Tensor& a) {
 }
 void kernel_fill_Tensor(const args::fill_Tensor& a, Out out) { fill_elements(out[0], read_scalar(a.value)); }
 Tensor kernel_zero_(const args::zero_& a) {
-  begin_write(a.self);
+  ++a.self.storage()->version;
   if (!a.self.is_fake()) fill_elements(a.self, 0);
   return a.self;
 }

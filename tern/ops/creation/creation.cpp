@@ -6,6 +6,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/io/file.h"
 #include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/creation.args.h"
 #include "tern/ops/elements.h"
 
@@ -92,13 +93,19 @@ Shapes shape_full(const args::full& a) {
   check_strided(a.layout, "full");
   return sized(a.size, a.dtype.value_or(a.fill_value.dtype()));
 }
-void kernel_full(const args::full& a, Out out) { fill_elements(out[0], a.fill_value); }
+void kernel_full(const args::full& a, Out out) {
+  check_fits(a.fill_value, out[0].dtype());
+  fill_elements(out[0], a.fill_value);
+}
 Shapes shape_zeros(const args::zeros& a) { return sized(a.size, a.dtype); }
 void kernel_zeros(const args::zeros&, Out out) { fill_elements(out[0], 0); }
 Shapes shape_ones(const args::ones& a) { return sized(a.size, a.dtype); }
 void kernel_ones(const args::ones&, Out out) { fill_elements(out[0], 1); }
 Shapes shape_full_like(const args::full_like& a) { return like_shape(a); }
-void kernel_full_like(const args::full_like& a, Out out) { fill_elements(out[0], a.fill_value); }
+void kernel_full_like(const args::full_like& a, Out out) {
+  check_fits(a.fill_value, out[0].dtype());
+  fill_elements(out[0], a.fill_value);
+}
 Shapes shape_zeros_like(const args::zeros_like& a) { return like_shape(a); }
 void kernel_zeros_like(const args::zeros_like&, Out out) { fill_elements(out[0], 0); }
 Shapes shape_ones_like(const args::ones_like& a) { return like_shape(a); }

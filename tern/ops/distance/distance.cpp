@@ -180,7 +180,16 @@ void kernel__cdist_forward(const args::_cdist_forward& a, Out out) {
   });
 }
 Shapes shape__cdist_backward(const args::_cdist_backward& a) {
+  if (a.x1.dim() < 2 || a.x2.dim() < 2 || a.x1.size(-1) != a.x2.size(-1))
+    failf("_cdist_backward: X1 and X2 must be matrices of rows of one length, but are of shape {} and {}",
+          str(a.x1.sizes()), str(a.x2.sizes()));
   Dims sizes = common_batch(a.x1, a.x2);
+  for (const Tensor* t : {&a.grad, &a.cdist})
+    if (t->dim() < 2 || t->size(-2) != a.x1.size(-2) || t->size(-1) != a.x2.size(-2) ||
+        t->dtype() != a.x1.dtype())
+      failf("_cdist_backward: {} must be {} x {} of type {}, but is of shape {} and type {}",
+            t == &a.grad ? "grad" : "cdist", a.x1.size(-2).str(), a.x2.size(-2).str(),
+            script_name(a.x1.dtype()), str(t->sizes()), script_name(t->dtype()));
   sizes.push_back(a.x1.size(-2));
   sizes.push_back(a.x1.size(-1));
   return {Shape(sizes, a.x1.dtype())};
@@ -238,6 +247,14 @@ void kernel__pdist_forward(const args::_pdist_forward& a, Out out) {
   });
 }
 Shapes shape__pdist_backward(const args::_pdist_backward& a) {
+  if (a.self.dim() != 2)
+    failf("_pdist_backward: self must be a matrix, but is of shape {}", str(a.self.sizes()));
+  const SymInt n = a.self.size(0), pairs = floor_div(n * (n - 1), 2);
+  for (const Tensor* t : {&a.grad, &a.pdist})
+    if (t->numel() != pairs || t->dtype() != a.self.dtype())
+      failf("_pdist_backward: {} rows have {} distances of type {}, but {} is of shape {} and type {}",
+            n.str(), pairs.str(), script_name(a.self.dtype()), t == &a.grad ? "grad" : "pdist",
+            str(t->sizes()), script_name(t->dtype()));
   return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel__pdist_backward(const args::_pdist_backward& a, Out out) {

@@ -232,6 +232,15 @@ void kernel__embedding_bag_dense_backward(const args::_embedding_bag_dense_backw
 Shapes shape__embedding_bag_per_sample_weights_backward(
     const args::_embedding_bag_per_sample_weights_backward& a) {
   if (a.mode != sum_mode) fail("embedding_bag_backward: per_sample_weights only supported for mode='sum'");
+  if (a.grad.dim() != 2 || a.weight.dim() != 2 || a.grad.size(1) != a.weight.size(1) ||
+      a.grad.dtype() != a.weight.dtype())
+    failf(
+        "embedding_bag_backward: grad and weight must be matrices of one width and type, but are {} of {} "
+        "and {} of {}",
+        str(a.grad.sizes()), script_name(a.grad.dtype()), str(a.weight.sizes()),
+        script_name(a.weight.dtype()));
+  if (a.indices.dim() != 1)
+    failf("embedding_bag_backward: indices must be a vector, but are of shape {}", str(a.indices.sizes()));
   return {Shape(a.indices.sizes(), a.grad.dtype())};
 }
 void kernel__embedding_bag_per_sample_weights_backward(
@@ -245,7 +254,7 @@ void kernel__embedding_bag_per_sample_weights_backward(
     std::vector<int64_t> begin = a.offsets.to_vector<int64_t>();
     begin.push_back(count);
     for (size_t b = 0; b + 1 < begin.size(); ++b)
-      for (int64_t i = begin[b]; i < std::min(begin[b + 1], count); ++i)
+      for (int64_t i = std::max<int64_t>(begin[b], 0); i < std::min(begin[b + 1], count); ++i)
         bag[static_cast<size_t>(i)] = static_cast<int64_t>(b);
   }
   by_float_dtype("embedding_bag_per_sample_weights_backward", grad.dtype(), [&]<class T>(T) {

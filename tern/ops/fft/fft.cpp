@@ -67,6 +67,7 @@ Shapes shape__fft_r2c(const args::_fft_r2c& a) {
   if (a.self.dtype() != kFloat && a.self.dtype() != kDouble)
     failf("_fft_r2c: expected a tensor of float or double, got {}", script_name(a.self.dtype()));
   check_dims(a.dim, a.self.dim());
+  if (a.dim.size() == 0) fail("_fft_r2c: dim is empty; it names the dimensions to transform");
   Dims sizes(a.self.sizes());
   int64_t last = wrap_dim(a.dim[a.dim.size() - 1], a.self.dim());
   if (a.onesided) sizes[last] = floor_div(sizes[last], 2) + 1;
@@ -81,6 +82,7 @@ void kernel__fft_r2c(const args::_fft_r2c& a, Out out) {
 Shapes shape__fft_c2r(const args::_fft_c2r& a) {
   if (!a.self.is_complex()) fail("_fft_c2r: expected a complex tensor");
   check_dims(a.dim, a.self.dim());
+  if (a.dim.size() == 0) fail("_fft_c2r: dim is empty; it names the dimensions to transform");
   check_points(a.last_dim_size);
   Dims sizes(a.self.sizes());
   sizes[wrap_dim(a.dim[a.dim.size() - 1], a.self.dim())] = a.last_dim_size;

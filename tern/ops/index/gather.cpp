@@ -5,6 +5,7 @@
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/index.args.h"
@@ -18,7 +19,7 @@ void check_index_type(const char* op, const Tensor& index) {
     failf("{}(): Expected dtype int32 or int64 for index", op);
 }
 // Rows along `dim`, whatever the strides: f(index of the row, position in the list).
-void check_row(int64_t& v, int64_t size, const char* op) {
+void check_row(int64_t v, int64_t size, const char* op) {
   if (v < 0 || v >= size)
     failf(ErrorKind::index, "{}(): index {} is out of range for a dimension of size {}", op, v, size);
 }
@@ -121,11 +122,12 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
   dim = wrap_dim(dim, target.dim());
   Rows rows = rows_around(target, dim);
   Tensor places = index_values(index);
-  const int64_t* p = places.data_ptr<int64_t>();
+  if (how == Write::fill) places = places.clone();  // its rows may be counted from the end
+  int64_t* p = places.data_ptr<int64_t>();
   int64_t count = places.int_numel();
   for (int64_t k = 0; k < count; ++k) {
-    int64_t v = p[k];
-    check_row(v, rows.size, op);
+    if (how == Write::fill && p[k] < 0 && p[k] >= -rows.size) p[k] += rows.size;
+    check_row(p[k], rows.size, op);
   }
   by_dtype(op, self.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -172,6 +174,7 @@ void kernel_index_copy(const args::index_copy& a, Out out) {
   write_rows("index_copy", a.self, a.dim, a.index, a.source, Write::copy, 1, out[0]);
 }
 Shapes shape_index_fill_int_Scalar(const args::index_fill_int_Scalar& a) {
+  check_fits(a.value, a.self.dtype());
   return write_shape("index_fill", a.self, a.dim, a.index, nullptr);
 }
 void kernel_index_fill_int_Scalar(const args::index_fill_int_Scalar& a, Out out) {

@@ -5,6 +5,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
 #include "tern/ops/index/indices.h"
@@ -68,6 +69,7 @@ Shapes shape_masked_fill_Scalar(const args::masked_fill_Scalar& a) {
   return masked_shape("masked_fill_", a.self, a.mask);
 }
 void kernel_masked_fill_Scalar(const args::masked_fill_Scalar& a, Out out) {
+  check_fits(a.value, a.self.dtype());
   fill_masked(a.self, a.mask, a.value, out[0]);
 }
 Tensor body_masked_fill_Scalar(const args::masked_fill_Scalar& a) {

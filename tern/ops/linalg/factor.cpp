@@ -410,7 +410,8 @@ void kernel__linalg_slogdet(const args::_linalg_slogdet& a, Out out) {
       for (int i = 0; i < n; ++i) {
         T v = at<T>(lu, m)[i * n + i];
         R size = std::abs(v);
-        sign *= size == 0 ? T(0) : v / size;
+        const bool none = size == 0 || (std::is_same_v<T, R> && std::isnan(size));  // as sgn has it
+        sign *= none ? T(0) : v / size;
         log += std::log(size);
       }
       static_cast<T*>(out[0].data())[m] = sign;

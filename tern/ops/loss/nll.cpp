@@ -38,8 +38,8 @@ Shapes nll_shape(const Tensor& self, const Tensor& target, const Tensor& weight,
 }
 
 void check_targets(const Tensor& self, const Tensor& target, int64_t ignore) {
-  if (!is_integral(target.dtype()))
-    failf("expected scalar type Long but found {}", script_name(target.dtype()));
+  if (target.dtype() != kLong && target.dtype() != kByte)
+    failf("expected target dtype to be Long or Byte, but got {}", script_name(target.dtype()));
   int64_t classes = self.int_sizes()[class_dim(self)];
   for (int64_t t : target.to_vector<int64_t>())
     if (t != ignore && (t < 0 || t >= classes)) failf(ErrorKind::index, "Target {} is out of bounds.", t);

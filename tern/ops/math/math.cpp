@@ -5,24 +5,11 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/math.args.h"
 
 namespace tern {
 namespace {
-
-double largest(DType d) {
-  switch (d) {
-    case DType::float16:
-      return 65504;
-    case DType::bfloat16:
-      return 0x1.fep127;
-    case DType::float64:
-    case DType::complex128:
-      return std::numeric_limits<double>::max();
-    default:
-      return std::numeric_limits<float>::max();
-  }
-}
 
 // ψ⁽ⁿ⁾(x) = (-1)ⁿ⁺¹ n! ζ(n+1, x): by recurrence up to where the asymptotic series
 // holds.
@@ -33,7 +20,10 @@ double polygamma_at(int64_t n, double x) {
   double s = static_cast<double>(n + 1), total = 0;
   double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
   while (x < 20 + static_cast<double>(n)) {
-    total += std::pow(x, -s);
+    const double term = std::pow(x, -s);
+    total += term;
+    if (x > 0 && term <= 1e-18 * total)
+      return sign * factorial * total;  // the rest is less than twenty of it
     x += 1;
   }
   // Euler–Maclaurin for the rest of the sum.
@@ -72,7 +62,7 @@ T trigamma(T x) {
 }  // namespace
 
 void params_nan_to_num(const args::nan_to_num& a, kernels::Params& params) {
-  double top = largest(to_real(a.self.dtype()));
+  double top = largest_number(to_real(a.self.dtype()));
   params.set(0, a.nan.value_or(0));
   params.set(1, a.posinf.value_or(top));
   params.set(2, a.neginf.value_or(-top));

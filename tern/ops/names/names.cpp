@@ -130,10 +130,10 @@ Tensor kernel_resize_(const args::resize_& a) {
   bool same = a.self.sizes().size() == a.size.size();
   for (size_t d = 0; same && d < a.size.size(); ++d) same = a.self.sizes()[d] == a.size[d];
   Dims strides = strides_for(a.size, format);
-  if (!same) {
-    SymInt bytes = (product(a.size) + a.self.offset()) * a.self.element_size();
-    if (!a.self.is_fake() && bytes.is_int() && static_cast<size_t>(bytes.as_int()) > a.self->storage->bytes)
-      a.self->storage.grow(static_cast<size_t>(bytes.as_int()));
+  if (!same && !a.self.is_fake()) {
+    const Tensor wanted = make_tensor(a.size, a.self.dtype(), kMeta, true);  // refuses what cannot be
+    const int64_t bytes = (wanted.int_numel() + a.self.offset().as_int()) * a.self.element_size();
+    if (static_cast<size_t>(bytes) > a.self->storage->bytes) a.self->storage.grow(static_cast<size_t>(bytes));
   }
   if (same && !a.memory_format) return a.self;
   return take_over(a.self, a.self->storage, Dims(a.size),

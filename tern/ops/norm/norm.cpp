@@ -140,6 +140,24 @@ void kernel_native_group_norm(const args::native_group_norm& a, Out out) {
 }
 
 Shapes shape_native_group_norm_backward(const args::native_group_norm_backward& a) {
+  if (a.group <= 0) failf("Expected num groups to be greater than 0, got {}", a.group);
+  if (a.input.numel() != a.N * a.C * a.HxW || a.grad_out.numel() != a.input.numel())
+    failf(
+        "native_group_norm_backward: grad_out of shape {} and input of shape {} do not have {} x {} x {} "
+        "elements",
+        str(a.grad_out.sizes()), str(a.input.sizes()), a.N.str(), a.C.str(), a.HxW.str());
+  if (!(mod(a.C, SymInt(a.group)) == 0))
+    failf(
+        "Expected number of channels in input to be divisible by num_groups, but got {} channels and "
+        "num_groups={}",
+        a.C.str(), a.group);
+  for (const Tensor* t : {&a.mean, &a.rstd})
+    if (t->numel() != a.N * SymInt(a.group))
+      failf("Expected {} to be of shape [{}, {}], but it is {}", t == &a.mean ? "mean" : "rstd", a.N.str(),
+            a.group, str(t->sizes()));
+  if (a.weight.defined() && a.weight.numel() != a.C)
+    failf("Expected weight to be a vector of size {}, but it is of shape {}", a.C.str(),
+          str(a.weight.sizes()));
   DType d = a.weight.defined() ? a.weight.dtype() : a.input.dtype();
   return {Shape(a.input.sizes(), a.input.dtype()), Shape(Dims{a.C}, d), Shape(Dims{a.C}, d)};
 }

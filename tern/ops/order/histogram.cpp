@@ -201,8 +201,12 @@ void kernel_histc(const args::histc& a, Out out) {
       left = right = static_cast<W>(from[0]);
       for (int64_t i = 0; i < n; ++i) {
         W v = static_cast<W>(from[i]);
-        if (!(v >= left)) left = v;
-        if (!(v <= right)) right = v;
+        if (std::isnan(v)) {  // it is both
+          left = right = v;
+          break;
+        }
+        left = std::min(left, v);
+        right = std::max(right, v);
       }
     }
     if (left == right) {

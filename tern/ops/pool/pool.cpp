@@ -169,7 +169,7 @@ void run_avg(const Tensor& self, kernels::PoolShape s, bool include_pad, std::op
   s.divisor_override = divisor.value_or(0);
   if (out.int_numel() == 0) return;
   Tensor x = row_major(self);
-  kernels::avg_pool(x.dtype(), s, x.data(), out.data());
+  by_rows(out, [&](const Tensor& y) { kernels::avg_pool(x.dtype(), s, x.data(), y.data()); });
 }
 void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad,
                       std::optional<int64_t> divisor, const Tensor& out) {
@@ -285,9 +285,11 @@ void kernel_max_pool2d_with_indices_backward(const args::max_pool2d_with_indices
       out[0]);
 }
 Shapes shape_avg_pool2d(const args::avg_pool2d& a) {
-  return {Shape(pooled_sizes("avg_pool2d", a.self,
-                             window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
-                a.self.dtype())};
+  return {
+      laid_out_as(a.self,
+                  pooled_sizes("avg_pool2d", a.self,
+                               window("avg_pool2d", 2, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode)),
+                  a.self.dtype())};
 }
 void kernel_avg_pool2d(const args::avg_pool2d& a, Out out) {
   run_avg(a.self,

@@ -101,7 +101,9 @@ void quantize_backward(const Tensor& grad, const Tensor& self, const Grid& grid,
     copy_elements(values, to);
   }
 }
-Shapes gradient_shapes(const Tensor& self, const Tensor& scale, const Tensor& zero_point, SymInt channels) {
+Shapes gradient_shapes(const Tensor& grad, const Tensor& self, const Tensor& scale, const Tensor& zero_point,
+                       SymInt channels) {
+  if (!(grad.numel() == self.numel())) fail("`X` and `dY` are not the same size");
   return {like(self), Shape(Dims{channels}, scale.dtype()), Shape(Dims{channels}, zero_point.dtype())};
 }
 
@@ -120,7 +122,7 @@ void kernel__fake_quantize_learnable_per_tensor_affine(
 Shapes shape__fake_quantize_learnable_per_tensor_affine_backward(
     const args::_fake_quantize_learnable_per_tensor_affine_backward& a) {
   check_whole(a.scale, a.zero_point, a.quant_min, a.quant_max);
-  return gradient_shapes(a.self, a.scale, a.zero_point, 1);
+  return gradient_shapes(a.grad, a.self, a.scale, a.zero_point, 1);
 }
 void kernel__fake_quantize_learnable_per_tensor_affine_backward(
     const args::_fake_quantize_learnable_per_tensor_affine_backward& a, Out out) {
@@ -140,7 +142,7 @@ void kernel__fake_quantize_learnable_per_channel_affine(
 Shapes shape__fake_quantize_learnable_per_channel_affine_backward(
     const args::_fake_quantize_learnable_per_channel_affine_backward& a) {
   check_by_channel(a.self, a.scale, a.zero_point, a.axis, a.quant_min, a.quant_max);
-  return gradient_shapes(a.self, a.scale, a.zero_point, a.scale.numel());
+  return gradient_shapes(a.grad, a.self, a.scale, a.zero_point, a.scale.numel());
 }
 void kernel__fake_quantize_learnable_per_channel_affine_backward(
     const args::_fake_quantize_learnable_per_channel_affine_backward& a, Out out) {

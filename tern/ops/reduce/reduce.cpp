@@ -336,7 +336,7 @@ static bool filled_without_scan(const char* kernel, const Tensor& self, const Te
 
 Shapes shape_cumsum(const args::cumsum& a) {
   check_scan(a.self, a.dim);
-  return {like(a.self, sum_type(a.self, a.dtype))};
+  return {Shape(a.self.sizes(), sum_type(a.self, a.dtype))};
 }
 void kernel_cumsum(const args::cumsum& a, Out out) {
   if (filled_without_scan("cumsum_out_cpu", a.self, out[0])) return;
@@ -344,7 +344,7 @@ void kernel_cumsum(const args::cumsum& a, Out out) {
 }
 Shapes shape_cumprod(const args::cumprod& a) {
   check_scan(a.self, a.dim);
-  return {like(a.self, sum_type(a.self, a.dtype))};
+  return {Shape(a.self.sizes(), sum_type(a.self, a.dtype))};
 }
 void kernel_cumprod(const args::cumprod& a, Out out) {
   if (filled_without_scan("cumprod_out_cpu", a.self, out[0])) return;
@@ -355,7 +355,7 @@ Shapes shape_logcumsumexp(const args::logcumsumexp& a) {
   if (!a.self.is_floating_point() && !a.self.is_complex())
     failf(ErrorKind::not_supported, "\"logcumsumexp_out_cpu\" not implemented for '{}'",
           script_name(a.self.dtype()));
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_logcumsumexp(const args::logcumsumexp& a, Out out) {
   run_scan(kernels::Scan::logsumexp, a.self, a.dim, out[0]);

@@ -57,10 +57,10 @@ Position<T> padded(Position<T> p, int64_t size, const Sampling& s) {
   if (p.at >= top) return {top, 0};
   return p;
 }
-// Far out or not a number: somewhere that is surely outside.
+// Far out: a place on the same side that is surely outside, and that an index can hold. NaN is outside, too.
 template <class T>
 T tame(T at) {
-  return std::isfinite(at) && std::abs(at) < T(1e9) ? at : T(-100);
+  return std::isnan(at) ? T(-100) : std::clamp(at, T(-1e9), T(1e9));
 }
 
 template <class T>

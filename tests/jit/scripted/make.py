@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scripted modules with control flow and state, saved by PyTorch as tests/jit/scripted/*.pt.
 
-The modules are in models.py and language.py. Each archive carries an extra file `calls`: lines ">>> (arguments)" and what
+The modules are in models.py, language.py and library.py. Each archive carries an extra file `calls`: lines ">>> (arguments)" and what
 the call gave, in order, as tests/script/record.py writes values. usage: make.py [FOLDER]; `make.py --check FOLDER` loads
 every .pt of FOLDER and runs its calls again.
 """
@@ -33,7 +33,7 @@ def main():
     if sys.argv[1:2] == ["--check"]:
         return check(pathlib.Path(sys.argv[2]))
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else here)
-    for part in ("models.py", "language.py"):
+    for part in ("models.py", "language.py", "library.py"):
         for kind, calls in cases_of(here / part).items():
             torch.manual_seed(0)
             module = torch.jit.script(kind().eval())

@@ -1,0 +1,115 @@
+// torch's own functions that are more than one operator, written in the language itself and compiled when a
+// script first names them.
+#include "tern/script/functional.h"
+
+namespace tern::script {
+namespace {
+
+constexpr std::string_view torch_functional = R"script(
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    if compute_mode == "use_mm_for_euclid_dist_if_necessary":
+        return torch.ops.aten.cdist(x1, x2, p, None)
+    if compute_mode == "use_mm_for_euclid_dist":
+        return torch.ops.aten.cdist(x1, x2, p, 1)
+    if compute_mode == "donot_use_mm_for_euclid_dist":
+        return torch.ops.aten.cdist(x1, x2, p, 2)
+    raise ValueError("{} is not a valid value for compute_mode".format(compute_mode))
+
+def _tensordot_last(a: Tensor, b: Tensor, count: int) -> Tensor:
+    if count < 0:
+        raise RuntimeError("tensordot expects dims >= 0, but got dims={}".format(count))
+    if count > min(a.dim(), b.dim()):
+        raise RuntimeError("tensordot expects dims < ndim_a or ndim_b, but got dims={}".format(count))
+    first: List[int] = []
+    second: List[int] = []
+    for i in range(count):
+        first.append(i - count)
+        second.append(i)
+    return torch.ops.aten.tensordot(a, b, first, second)
+
+@torch.jit._overload
+def tensordot(a: Tensor, b: Tensor, dims: Tensor, out: Optional[Tensor] = None) -> Tensor: pass
+
+@torch.jit._overload
+def tensordot(a: Tensor, b: Tensor, dims: int = 2, out: Optional[Tensor] = None) -> Tensor: pass
+
+@torch.jit._overload
+def tensordot(a: Tensor, b: Tensor, dims: Tuple[List[int], List[int]], out: Optional[Tensor] = None) -> Tensor: pass
+
+@torch.jit._overload
+def tensordot(a: Tensor, b: Tensor, dims: List[List[int]], out: Optional[Tensor] = None) -> Tensor: pass
+
+def tensordot(a: Tensor, b: Tensor, dims, out: Optional[Tensor] = None) -> Tensor:
+    if isinstance(dims, int):
+        result = _tensordot_last(a, b, dims)
+    elif isinstance(dims, Tensor):
+        if dims.numel() > 1:
+            first: List[int] = []
+            second: List[int] = []
+            for i in range(dims.size(1)):
+                first.append(int(dims[0][i]))
+                second.append(int(dims[1][i]))
+            result = torch.ops.aten.tensordot(a, b, first, second)
+        else:
+            result = _tensordot_last(a, b, int(dims))
+    else:
+        result = torch.ops.aten.tensordot(a, b, dims[0], dims[1])
+    return result if out is None else out.resize_(result.size()).copy_(result)
+
+def stft(input: Tensor, n_fft: int, hop_length: Optional[int] = None, win_length: Optional[int] = None, window: Optional[Tensor] = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: Optional[bool] = None, return_complex: Optional[bool] = None, align_to_window: Optional[bool] = None) -> Tensor:
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
+    signal = input
+    if center:
+        shape = [1] * (3 - input.dim()) + list(input.size())
+        padded = torch.ops.aten.pad(input.view(shape), [n_fft // 2, n_fft // 2], pad_mode)
+        signal = padded.view(padded.shape[-input.dim():])
+    return torch.ops.aten.stft(signal, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window=align_to_window)
+
+def _unique_impl(input: Tensor, sorted: bool, return_inverse: bool, return_counts: bool, dim: Optional[int]) -> Tuple[Tensor, Tensor, Tensor]:
+    if dim is not None:
+        return torch.ops.aten.unique_dim(input, dim, sorted, return_inverse, return_counts)
+    return torch.ops.aten._unique2(input, sorted, return_inverse, return_counts)
+
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None) -> Tensor:
+    return _unique_impl(input, sorted, False, False, dim)[0]
+
+def unique_with_inverse(input: Tensor, sorted: bool = True, return_inverse: bool = True, return_counts: bool = False, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    output, inverse, counts = _unique_impl(input, sorted, True, False, dim)
+    return output, inverse
+
+def unique_with_counts(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    output, inverse, counts = _unique_impl(input, sorted, False, True, dim)
+    return output, counts
+
+def unique_with_inverse_and_counts(input: Tensor, sorted: bool = True, return_inverse: bool = True, return_counts: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    return _unique_impl(input, sorted, True, True, dim)
+
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None) -> Tensor:
+    return torch.ops.aten.unique_consecutive(input, False, False, dim)[0]
+
+def unique_consecutive_with_inverse(input: Tensor, return_inverse: bool = True, return_counts: bool = False, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    output, inverse, counts = torch.ops.aten.unique_consecutive(input, True, False, dim)
+    return output, inverse
+
+def unique_consecutive_with_counts(input: Tensor, return_inverse: bool = False, return_counts: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor]:
+    output, inverse, counts = torch.ops.aten.unique_consecutive(input, False, True, dim)
+    return output, counts
+
+def unique_consecutive_with_inverse_and_counts(input: Tensor, return_inverse: bool = True, return_counts: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    return torch.ops.aten.unique_consecutive(input, True, True, dim)
+)script";
+
+}  // namespace
+
+std::shared_ptr<const Source> torch_functional_source() {
+  static const std::shared_ptr<const Source> source = [] {
+    auto s = std::make_shared<Source>();
+    s->name = "torch/functional.py";
+    s->text = torch_functional;
+    return s;
+  }();
+  return source;
+}
+
+}  // namespace tern::script

@@ -1,0 +1,107 @@
+// What checkpoints hold besides plain tensors: lazy conjugates and negatives, and values that keep nobody
+// from reading the others.
+#include <gtest/gtest.h>
+
+#include <complex>
+
+#include "tern/base/error.h"
+#include "tern/io/file.h"
+#include "tern/jit/archive.h"
+#include "tests/support/python.h"
+
+namespace tern::jit {
+namespace {
+
+using V = tern::Value;
+
+const std::string& files() {
+  static const io::TemporaryDir* dir = new io::TemporaryDir;
+  static const std::string path = [] {
+    const std::string& python = testing::python_with("torch");
+    if (python.empty()) return std::string();
+    testing::PythonResult r = testing::run_python(python, R"(
+import sys, torch, warnings
+warnings.simplefilter("ignore")
+folder = sys.argv[1]
+z = torch.tensor([1 + 2j, 3 - 4j])
+lazy = {"conj": z.conj(), "neg": torch._neg_view(torch.ones(2)), "imag": z.clone().conj().imag, "part": z.conj()[1:],
+        "both": torch._neg_view(z.conj()), "p": torch.nn.Parameter(z.conj()), "plain": z}
+torch.save(lazy, f"{folder}/lazy.ckpt")
+torch.save(lazy, f"{folder}/lazy_legacy.ckpt", _use_new_zipfile_serialization=False)
+open(f"{folder}/holder.py", "w").write('''
+import torch
+class Holder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("b", torch.tensor([1 + 2j]).conj())
+    def forward(self):
+        return self.b * 1
+''')
+sys.path.insert(0, folder)
+import holder
+torch.jit.script(holder.Holder()).save(f"{folder}/lazy.pt")
+eye = torch.eye(3)
+torch.save({"w": torch.ones(2), "coo": eye.to_sparse(), "csr": eye.to_sparse_csr(),
+            "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "big": 2 ** 70, "small": -(2 ** 65),
+            "storage": torch.arange(3.0).untyped_storage(), "typed": torch.arange(3.0).storage()}, f"{folder}/mixed.ckpt")
+)",
+                                                  "'" + dir->path() + "'");
+    EXPECT_EQ(r.status, 0) << r.output;
+    return dir->path() + "/";
+  }();
+  return path;
+}
+
+std::vector<std::complex<double>> numbers(const V& v) {
+  const Tensor t = v.tensor().detach().contiguous();
+  std::vector<std::complex<double>> all;
+  for (int64_t i = 0; i < t.numel().as_int(); ++i) {
+    Dims none;
+    all.push_back(t.as_view(none, none, t.offset() + SymInt(i)).item().to_complex());
+  }
+  return all;
+}
+
+TEST(Checkpoint, lazy_conjugates_and_negatives_are_read_as_what_they_show) {
+  if (files().empty()) GTEST_SKIP() << "no Python that can import torch";
+  using C = std::complex<double>;
+  for (const char* name : {"lazy.ckpt", "lazy_legacy.ckpt"}) {
+    V v = load_checkpoint(files() + name);
+    EXPECT_EQ(numbers(*v.find("conj")), (std::vector<C>{{1, -2}, {3, 4}})) << name;
+    EXPECT_EQ(numbers(*v.find("neg")), (std::vector<C>{-1, -1})) << name;
+    EXPECT_EQ(numbers(*v.find("imag")), (std::vector<C>{-2, 4})) << name;
+    EXPECT_EQ(numbers(*v.find("part")), (std::vector<C>{{3, 4}})) << name;
+    EXPECT_EQ(numbers(*v.find("both")), (std::vector<C>{{-1, 2}, {-3, -4}})) << name;
+    EXPECT_EQ(numbers(*v.find("p")), (std::vector<C>{{1, -2}, {3, 4}})) << name;
+    EXPECT_TRUE(v.find("p")->tensor().requires_grad()) << name;
+    EXPECT_EQ(numbers(*v.find("plain")), (std::vector<C>{{1, 2}, {3, -4}})) << name;
+  }
+}
+
+TEST(Checkpoint, lazy_buffers_of_scripted_modules_too) {
+  if (files().empty()) GTEST_SKIP() << "no Python that can import torch";
+  ScriptModule m = load(files() + "lazy.pt");
+  EXPECT_EQ(numbers(m.forward({})), (std::vector<std::complex<double>>{{1, -2}}));
+}
+
+TEST(Checkpoint, what_is_not_known_keeps_nobody_from_reading_the_rest) {
+  if (files().empty()) GTEST_SKIP() << "no Python that can import torch";
+  V v = load_checkpoint(files() + "mixed.ckpt");
+  EXPECT_EQ(numbers(*v.find("w")), (std::vector<std::complex<double>>{1, 1}));
+  auto said = [&](const char* key) {
+    const std::string* name = opaque_class(*v.find(key));
+    return name ? *name : "something known";
+  };
+  EXPECT_EQ(said("coo"), "a sparse tensor (torch.sparse_coo) of size [3, 3]");
+  EXPECT_EQ(said("csr"), "a sparse tensor (torch.sparse_csr) of size [3, 3]");
+  EXPECT_EQ(said("nested"), "a nested tensor");
+  EXPECT_EQ(said("big"), "the integer 1180591620717411303424");
+  EXPECT_EQ(said("small"), "the integer -36893488147419103232");
+  // A storage is the row of its elements.
+  EXPECT_EQ(v.find("storage")->tensor().dtype(), DType::uint8);
+  EXPECT_EQ(v.find("storage")->tensor().numel().as_int(), 12);
+  EXPECT_EQ(numbers(*v.find("typed")), (std::vector<std::complex<double>>{0, 1, 2}));
+}
+
+}  // namespace
+}  // namespace tern::jit
