@@ -37,7 +37,9 @@ V wrapping_mul(Args in);
 V real_floor_quotient(Args in);
 V real_remainder(Args in);
 V grad_of_tensor(Args in);
-V gradients(Args in);                      // torch.autograd.grad
+// torch.autograd.grad and backward: the room of scripts has them, for this one knows no gradients.
+V gradients(Args in);
+V run_backward(Args in);
 std::string tensor_text(const Tensor& t);  // as PyTorch prints it
 V device_of_tensor(Args in);
 V device_type(Args in);

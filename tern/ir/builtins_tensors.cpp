@@ -1,7 +1,6 @@
 // What a tensor or a device is, and tensors made of numbers in lists.
 #include <algorithm>
 
-#include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtin_families.h"
@@ -161,25 +160,48 @@ V retain_grad(Args in) {
   return {};
 }
 V leaf_of(Args in) { return tensor_in(in, "is_leaf").is_leaf(); }
-std::vector<Tensor> tensors_of(const V& v) {
-  std::vector<Tensor> all;
-  if (v.is_none()) return all;
-  if (v.is_tensor()) return {v.tensor()};
-  for (const V& item : v.items()) all.push_back(item.is_none() ? Tensor() : item.tensor());
-  return all;
-}
-bool flag(Args in, size_t i) { return in.size() > i && !in[i].is_none() && truth(in[i]); }
-V run_backward(Args in) {
-  need(in, 1, 4, "backward");
-  bool create = flag(in, 3), retain = in.size() > 2 && !in[2].is_none() ? truth(in[2]) : create;
-  std::vector<Tensor> outputs = tensors_of(in[0]), gradients = tensors_of(in.size() > 1 ? in[1] : V());
-  autograd::backward(outputs, gradients, retain, create);
-  return {};
-}
 V set_grad_enabled(Args in) {
   need(in, 1, 1, "set_grad_enabled");
   thread_state.grad_enabled = truth(in[0]);
   return {};
+}
+// torch.nn.init: changes a tensor without history.
+template <class... Rest>
+V filled(Args in, const Op& op, const Rest&... rest) {
+  struct Without {
+    bool before = std::exchange(thread_state.grad_enabled, false);
+    ~Without() { thread_state.grad_enabled = before; }
+  } without;
+  Arg all[] = {Arg(tensor_in(in, "torch.nn.init")), rest...};
+  call1(op, all);
+  return in[0];
+}
+V fill_without_grad(Args in) {
+  need(in, 2, 2, "_no_grad_fill_");
+  static const Op& op = get_op("aten::fill_.Scalar");
+  return filled(in, op, Arg(Scalar(real(in[1]))));
+}
+V zero_without_grad(Args in) {
+  need(in, 1, 1, "_no_grad_zero_");
+  static const Op& op = get_op("aten::zero_");
+  return filled(in, op);
+}
+V normal_without_grad(Args in) {
+  need(in, 3, 4, "_no_grad_normal_");
+  static const Op& op = get_op("aten::normal_");
+  return filled(in, op, Arg(real(in[1])), Arg(real(in[2])), Arg());
+}
+V uniform_without_grad(Args in) {
+  need(in, 3, 4, "_no_grad_uniform_");
+  static const Op& op = get_op("aten::uniform_");
+  return filled(in, op, Arg(real(in[1])), Arg(real(in[2])), Arg());
+}
+// There are no sparse tensors: both are dense.
+V sparse_mm(Args in) {
+  need(in, 2, 2, "_sparse_mm");
+  static const Op& op = get_op("aten::mm");
+  Arg all[] = {tensor_in(in, "sparse.mm"), in[1].tensor()};
+  return call1(op, all);
 }
 V no_device_index(Args) { return int64_t{-1}; }
 // The size two shapes broadcast to.
@@ -219,6 +241,11 @@ constexpr BuiltinEntry table[] = {
     {"data", data_of},
     {"nbytes", bytes_of},
     {"name", no_name},
+    {"_no_grad_fill_", fill_without_grad, true},
+    {"_no_grad_zero_", zero_without_grad, true},
+    {"_no_grad_normal_", normal_without_grad, true},
+    {"_no_grad_uniform_", uniform_without_grad, true},
+    {"_sparse_mm", sparse_mm},
     {"requires_grad_", require_grad, true},
     {"retain_grad", retain_grad, true},
     {"is_leaf", leaf_of},
@@ -274,19 +301,6 @@ constexpr BuiltinEntry table[] = {
 V builtin::device_of_tensor(Args in) { return tensor_in(in, "device").device(); }
 
 V builtin::grad_of_tensor(Args in) { return tensor_in(in, "grad").grad(); }
-
-V builtin::gradients(Args in) {
-  need(in, 2, 6, "grad");
-  autograd::GradOptions options;
-  options.create_graph = flag(in, 4);
-  options.retain_graph = in.size() > 3 && !in[3].is_none() ? truth(in[3]) : options.create_graph;
-  options.allow_unused = flag(in, 5);
-  std::vector<Tensor> outputs = tensors_of(in[0]), inputs = tensors_of(in[1]),
-                      given = tensors_of(in.size() > 2 ? in[2] : V());
-  std::vector<V> all;
-  for (const Tensor& g : autograd::grad(outputs, inputs, given, options)) all.emplace_back(g);
-  return V::list(std::move(all), Type::optional(Type::tensor()));
-}
 
 V builtin::device_type(Args in) {
   need(in, 1, 1, "type");

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tern/base/format.h"
+#include "tern/base/warning.h"
 #include "tern/ir/builtin_families.h"
 #include "tern/ir/enum_member.h"
 
@@ -426,7 +427,7 @@ V print(Args in) {
 }
 V warn(Args in) {
   need(in, 1, 2, "warn");
-  std::fputs(("UserWarning: " + text_of(in[0]) + "\n").c_str(), stderr);
+  tern::warn("UserWarning", text_of(in[0]));
   return {};
 }
 // Nobody records here how long the block of a record_function takes.

@@ -271,11 +271,51 @@ class GraphParser {
     c_.expect(":");
     block(graph_.top(), "return");
     lines();
+    while (c_.starts("with prim::fork_")) task();
     if (!c_.done()) c_.fail_here("unexpected text after the graph");
     for (Node* n : unlabelled_) graph_.add_label(*n, default_hint(*n), false);
   }
 
  private:
+  // "with prim::fork_0 = graph(...)": what a task runs stands behind the graph, as PyTorch prints it, with
+  // names of its own. It becomes the block of the task.
+  void task() {
+    Nested nested(c_);
+    c_.at += 5;
+    size_t start = c_.at;
+    while (Cursor::is_name(c_.peek()) || c_.peek() == ':') ++c_.at;
+    Symbol kind(c_.text.substr(start, c_.at - start));
+    c_.expect("=");
+    c_.blanks();
+    size_t end = std::min(c_.text.find("\nwith prim::fork_", c_.at), c_.text.size());
+    Graph body;
+    body.shapes = graph_.shapes;
+    GraphParser(c_.text.substr(c_.at, end - c_.at), body).run();
+    bool found = false;
+    become(graph_.top(), kind, body, found);
+    if (!found) c_.fail_here(fmt::format("no node of the graph runs {}", kind.view()));
+    c_.at = end;
+    lines();
+  }
+  void become(Block& block, Symbol kind, Graph& body, bool& found) {
+    for (Node& n : block) {
+      for (Block* b : n.blocks()) become(*b, kind, body, found);
+      if (!n.is(kind)) continue;
+      if (n.inputs().size() != body.inputs().size())
+        c_.fail_here(fmt::format("{} takes {} values but is given {}", kind.view(), body.inputs().size(),
+                                 n.inputs().size()));
+      found = true;
+      ValueMap map;
+      for (size_t i = 0; i < n.inputs().size(); ++i) map.emplace(body.inputs()[i], In(n.input(i)));
+      Block& inside = n.add_block();
+      graph_.insert_at_end(inside);
+      for (const In& result : graph_.inline_block(body.top(), map)) inside.add_return(result);
+      graph_.insert_at_end(graph_.top());
+      while (!n.inputs().empty()) n.remove_input(n.inputs().size() - 1);
+      n.kind_ = "prim::fork";
+    }
+  }
+
   // Blank lines, and lines that hold only a comment.
   void lines() {
     while (true) {

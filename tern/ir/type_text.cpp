@@ -167,7 +167,12 @@ void append_type(std::string& out, const Type& t, TypeStyle style, bool inside =
       out += t.name().view();
       break;
     case TypeKind::interface:
-      out += style == TypeStyle::native ? "Interface<" + t.name().str() + ">" : t.name().str();
+      if (style == TypeStyle::native)
+        out += "Interface<" + t.name().str() + ">";
+      else if (style == TypeStyle::torch)  // without where it is defined
+        out += "InterfaceType<" + t.name().str().substr(t.name().view().rfind('.') + 1) + ">";
+      else
+        out += t.name().view();
       break;
     case TypeKind::enum_:
       out += annotation ? t.name().str() : "Enum<" + t.name().str() + ">";
@@ -371,7 +376,7 @@ const Type* read_primary(Cursor& c, ShapeEnv* shapes) {
     }
     return Type::named_tuple(name, fields, elements);
   }
-  if ((word == "Enum" || word == "Interface") && next == '<') {
+  if ((word == "Enum" || word == "Interface" || word == "InterfaceType") && next == '<') {
     c.expect("<");
     Symbol name(c.dotted());
     c.expect(">");

@@ -9,6 +9,8 @@
 #include "tern/ir/alias.h"
 #include "tern/ir/pass.h"
 #include "tern/ir/verify.h"
+#include "tern/jit/hooks.h"
+#include "tern/script/signature.h"
 
 namespace tern::jit {
 namespace {
@@ -76,8 +78,13 @@ class Freezer {
 
   ScriptModule run() {
     for (const std::string& name : methods_) {
-      std::unique_ptr<ir::Graph>& g = graphs_.emplace_back(module_.graph(name).clone());
-      std::vector<const script::Function*> active{module_.type().method(Symbol(name))};
+      const script::Function* f = module_.type().method(Symbol(name));
+      // A call of the module runs its hooks; PyTorch loses them here.
+      bool hooked = name == "forward" && has_hooks(module_.type());
+      std::unique_ptr<ir::Graph>& g =
+          graphs_.emplace_back(hooked ? graph_with_hooks(*f, *unit_) : module_.graph(name).clone());
+      std::vector<const script::Function*> active;
+      if (!hooked) active.push_back(f);
       known_.emplace(g->inputs()[0], module_.object());
       resolve(*g, g->top(), g->top().first(), &g->top().return_node(), active);
       check_self_stays(*g);
@@ -350,7 +357,10 @@ class Freezer {
       args[0].type = type.type();
       ir::verify(*graphs_[i]);
       auto f = std::make_unique<script::Function>(Symbol(type.name.str() + "." + methods_[i]), &type);
-      f->set(std::move(graphs_[i]), std::move(args), from.returns());
+      bool hooked =
+          methods_[i] == "forward" && has_hooks(module_.type()) && graphs_[i]->outputs().size() == 1;
+      const Type* returns = hooked ? script::plain(graphs_[i]->outputs()[0].type()) : from.returns();
+      f->set(std::move(graphs_[i]), std::move(args), returns);
       type.add_method(std::move(f));
     }
     // State that is left belongs to the new module alone.

@@ -6,7 +6,7 @@
 #include "tern/capture/shapes.h"
 #include "tern/ir/pass.h"
 #include "tern/ir/type_merge.h"
-#include "tern/jit/script_module.h"
+#include "tern/jit/hooks.h"
 #include "tern/script/preoptimise.h"
 #include "tern/script/run_graph.h"
 
@@ -116,6 +116,56 @@ class Profile final : public ir::Observer {
 
 }  // namespace
 
+std::unique_ptr<ir::Graph> graph_with_hooks(const script::Function& forward, script::Unit& unit) {
+  unit.compile(const_cast<script::Function&>(forward));
+  const ClassType& type = *forward.owner();
+  auto graph = std::make_unique<ir::Graph>();
+  graph->name = forward.graph().name;
+  graph->shapes = forward.graph().shapes;
+  std::vector<ir::In> given;
+  for (ir::Value* v : forward.graph().inputs()) given.emplace_back(graph->add_input(v->type(), v->name()));
+  const ir::In self = given[0];
+  given.erase(given.begin());
+  auto one = [&](Symbol kind, const std::vector<ir::In>& inputs, const Type* t) -> ir::Node& {
+    const Type* types[] = {t};
+    return graph->make(kind, inputs, types);
+  };
+  auto tuple = [&](const std::vector<ir::In>& items) {
+    std::vector<const Type*> types;
+    for (const ir::In& i : items) types.push_back(i.value()->type());
+    return &one("prim::TupleConstruct", items, Type::tuple(types)).output();
+  };
+  auto call = [&](const script::Function& f, std::vector<ir::In> inputs) {
+    inputs.insert(inputs.begin(), self);
+    ir::Node& n = one("prim::CallMethod", inputs, f.returns());
+    n.set_attribute("name", tern::Value(f.name()));
+    return &n.output();
+  };
+  auto hook_named = [&](const std::string& name) -> const script::Function& {
+    script::Function* f = type.method(Symbol(name));
+    if (!f) failf("{} has no hook '{}'", type.name.view(), name);
+    unit.compile(*f);
+    return *f;
+  };
+  ir::Value* inputs = tuple(given);
+  for (const std::string& name : type.pre_hooks) {
+    ir::Value* changed = call(hook_named(name), {ir::In(*inputs)});
+    if (changed->type()->is(TypeKind::none)) continue;
+    inputs = changed->type()->is(TypeKind::tuple) ? changed : tuple({ir::In(*changed)});
+  }
+  ir::In packed[] = {ir::In(*inputs)};
+  ir::Node& unpack = graph->make("prim::TupleUnpack", packed, inputs->type()->elements());
+  std::vector<ir::In> arguments;
+  for (ir::Value* v : unpack.outputs()) arguments.emplace_back(*v);
+  ir::Value* result = call(forward, std::move(arguments));
+  for (const std::string& name : type.hooks) {
+    ir::Value* changed = call(hook_named(name), {ir::In(*inputs), ir::In(*result)});
+    if (!changed->type()->is(TypeKind::none)) result = changed;
+  }
+  graph->add_output(ir::In(*result));
+  return graph;
+}
+
 std::unique_ptr<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
                                      const Keywords& keywords) {
   if (!function.unit) fail(ErrorKind::value, "graph_for: the function does not belong to a unit");
@@ -138,7 +188,13 @@ std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) co
 }
 
 std::unique_ptr<ir::Graph> ScriptModule::whole_graph(std::string_view name) const {
-  return inlined(method(name), *self().unit);
+  const script::Function& f = method(name);
+  if (name != "forward" || !has_hooks(type())) return inlined(f, *self().unit);
+  std::unique_ptr<ir::Graph> g = graph_with_hooks(f, *self().unit);
+  std::vector<const script::Function*> active;
+  inline_calls(*g, g->top(), *self().unit, active, false);
+  ir::run_passes(*g, {"lower_tuples"}, {});
+  return g;
 }
 
 std::unique_ptr<ir::Graph> ScriptModule::optimized_graph(std::string_view name) const {

@@ -6,7 +6,8 @@ namespace tern::script {
 namespace {
 
 // $K is each type that can be a key, $E each type of a sortable element, $O each comparison of order, $Q ==
-// and !=; $F a function of one number, $C one that takes complex numbers too, $B a function of two numbers.
+// and !=; $N each type of a number in lists; $F a function of one number, $C one that takes complex numbers
+// too, $B a function of two numbers.
 constexpr std::string_view schemas[] = {
     "aten::add.int(int a, int b) -> int",
     "aten::add.float(float a, float b) -> float",
@@ -289,15 +290,15 @@ constexpr std::string_view schemas[] = {
     "prim::min.int_float(int a, float b) -> float",
     "prim::min.float_int(float a, int b) -> float",
     "prim::min(Scalar a, Scalar b) -> Scalar",
-    "prim::min.$E_list($E[] l, $E[] r) -> $E[]",
-    "prim::min.self_$E($E[] self) -> $E",
+    "prim::min.$N_list($N[] l, $N[] r) -> $N[]",
+    "prim::min.self_$N($N[] self) -> $N",
     "prim::max.int(int a, int b) -> int",
     "prim::max.float(float a, float b) -> float",
     "prim::max.int_float(int a, float b) -> float",
     "prim::max.float_int(float a, int b) -> float",
     "prim::max(Scalar a, Scalar b) -> Scalar",
-    "prim::max.$E_list($E[] l, $E[] r) -> $E[]",
-    "prim::max.self_$E($E[] self) -> $E",
+    "prim::max.$N_list($N[] l, $N[] r) -> $N[]",
+    "prim::max.self_$N($N[] self) -> $N",
     "aten::sum.int(int[] self) -> int",
     "aten::sum.float(float[] self) -> float",
     "aten::sum.complex(complex[] self) -> complex",
@@ -404,6 +405,10 @@ constexpr std::string_view schemas[] = {
     "aten::cpu(Tensor(a) self) -> Tensor(a)",
     "aten::_no_grad_fill_(Tensor(a!) tensor, float val) -> Tensor(a!)",
     "aten::_no_grad_zero_(Tensor(a!) tensor) -> Tensor(a!)",
+    "aten::_no_grad_normal_(Tensor(a!) tensor, float mean, float std, Generator? generator=None) -> "
+    "Tensor(a!)",
+    "aten::_no_grad_uniform_(Tensor(a!) tensor, float a, float b, Generator? generator=None) -> Tensor(a!)",
+    "aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor",
 };
 
 struct Family {
@@ -417,6 +422,7 @@ std::vector<std::string> builtin_schemas() {
   static const Family families[] = {
       {"$K", {"str", "int", "bool", "float", "complex", "Tensor"}},
       {"$E", {"int", "float", "Tensor", "bool", "str"}},
+      {"$N", {"int", "float", "bool"}},
       {"$Q", {"eq", "ne"}},
       {"$O", {"lt", "gt", "le", "ge"}},
       {"$C",

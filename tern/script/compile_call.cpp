@@ -205,6 +205,13 @@ Function* Compiler::dispatched(Function& f, Args& args) {
     if (other) std::erase_if(args.keywords, [](auto& k) { return k.first.view() == "return_indices"; });
     return other;
   }
+  if (is_set("get_infos")) return unit_.find_function(Symbol(name + "_with_infos"));
+  if (name == "__torch__.torch.functional.norm") {
+    const Val* p = args.positional.size() > 1 ? &args.positional[1] : nullptr;
+    for (auto& [key, given] : args.keywords)
+      if (key.view() == "p") p = &given;
+    return p && !p->type->is(TypeKind::string) ? nullptr : unit_.find_function(Symbol(name + "_named"));
+  }
   bool inverse = is_set("return_inverse"), counts = is_set("return_counts");
   if (!inverse && !counts) return nullptr;
   return unit_.find_function(Symbol(name + (inverse && counts ? "_with_inverse_and_counts"

@@ -61,6 +61,10 @@ Condition Compiler::condition(const Expr& e) {
       Val n = value(*e.items[2]);
       if (!n.is_constant() || !n.in.constant().is_string())
         error(e.at, "hasattr's second argument must be a string literal");
+      if (strict_ && !class_of(v) && v.type->fields().empty())
+        error(
+            e.items[1]->at,
+            fmt::format("hasattr's first argument must be an object or NamedTuple, got {} instead", say(v)));
       bool has = false;
       if (ClassType* cls = class_of(v)) {
         Symbol wanted(n.in.constant().string());

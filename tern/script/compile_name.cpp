@@ -87,6 +87,16 @@ const tern::Value* torch_constant(const std::string& name) {
   return it == constants.end() ? nullptr : &it->second;
 }
 
+// Whether a function of math is one of the language's, not only an operator on tensors.
+bool takes_numbers(const std::string& name) {
+  for (const char* space : {"aten::", "prim::"}) {
+    if (name == "remainder") return true;
+    const std::vector<Signature>& all = signatures(Symbol(space + name));
+    if (std::any_of(all.begin(), all.end(), [](const Signature& s) { return !s.op; })) return true;
+  }
+  return false;
+}
+
 // Tensor.float() and the like: to(dtype).
 std::optional<DType> cast_method(std::string_view n) {
   for (std::string_view word :
@@ -340,9 +350,12 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     return s;
   }
   if (space == "math" && strict_ && n != "pi" && n != "e" && n != "tau" && n != "inf" && n != "nan" &&
-      (n == "log2" || n == "trunc" || signatures(Symbol("aten::" + n)).empty()))
+      (n == "log2" || n == "trunc" || n == "mathremainder" || !takes_numbers(n)))
     error(at,
-          fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript", n));
+          n == "mathremainder"
+              ? "object has no attribute mathremainder"
+              : fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript",
+                            n));
   if (space == "math") {
     if (n == "pi") return number(3.14159265358979323846);
     if (n == "e") return number(2.71828182845904523536);
@@ -355,7 +368,7 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
   }
   if (space == "torch") {
     if (n == "nn" || n == "jit" || n == "linalg" || n == "special" || n == "fft" || n == "functional" ||
-        n == "autograd" || n == "_C" || n == "ops") {
+        n == "autograd" || n == "_C" || n == "ops" || (n == "sparse" && strict_)) {
       s.kind = Sugar::space;
       s.text = n == "ops" ? "ops" : path;
       return s;
@@ -397,7 +410,8 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     }
     return operator_of("aten::" + n, at);
   }
-  if (space == "torch.nn" && n == "functional") {
+  if ((space == "torch.nn" && (n == "functional" || n == "init" || n == "utils")) ||
+      (space == "torch.nn.utils" && n == "rnn") || (space == "torch._C" && n == "_nn")) {
     s.kind = Sugar::space;
     s.text = path;
     return s;
@@ -422,6 +436,17 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     s.text = n == "is_tracing" ? "prim::is_tracing" : "aten::" + n;
     return s;
   }
+  if (space == "torch.nn.init") {
+    if (Function* f = unit_.find_function(Symbol("__torch__.torch.nn.init." + n))) {
+      s.kind = Sugar::function;
+      s.callee = f;
+      return s;
+    }
+    error(at, fmt::format("torch.nn.init.{} cannot be called in scripts", n));
+  }
+  if (space == "torch.sparse" && n == "mm") return operator_of("aten::_sparse_mm", at);
+  if (space == "torch.sparse")
+    error(at, fmt::format("torch.sparse.{} is not supported: there are no sparse tensors", n));
   if (space == "torch.linalg") return operator_of("aten::linalg_" + n, at);
   if (space == "torch.special") return operator_of("aten::special_" + n, at);
   if (space == "torch.fft") return operator_of("aten::fft_" + n, at);
@@ -603,6 +628,7 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
         s.has_self = true;
         return s;
       }
+      if (n == "type" && t->is_tensor()) return bound("aten::to");  // so PyTorch compiles it
       if (n == "cpu" && signatures("aten::cpu").empty()) {
         s.kind = Sugar::special;
         s.text = n;

@@ -128,6 +128,7 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
   }
   if (name == "print") {
     Args args = arguments(e);
+    if (!args.keywords.empty()) error(e.at, "print doesn't accept any keyword arguments");
     std::vector<In> inputs;
     for (const Val& v : args.positional) inputs.push_back(operand(v));
     make("prim::Print", std::move(inputs), {});

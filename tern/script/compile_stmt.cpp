@@ -527,6 +527,17 @@ void Compiler::raise_statement(const Stmt& s) {
     if (what->kind == ExprKind::call) {
       if (what->items.size() > 1) {
         Val m = value(*what->items[1]);
+        if (what->items.size() > 2) {  // all of them, as a tuple is shown
+          Val all;
+          all.kind = Val::tuple;
+          std::vector<const Type*> types;
+          for (size_t i = 1; i < what->items.size(); ++i) {
+            all.items.push_back(i == 1 ? m : value(*what->items[i]));
+            types.push_back(all.items.back().type);
+          }
+          all.type = Type::tuple(types);
+          m = std::move(all);
+        }
         if (!m.type->is(TypeKind::string)) m = simple("aten::str", {operand(m)}, Type::string());
         text = m;
       }

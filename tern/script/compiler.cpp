@@ -189,7 +189,18 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     if (head == "Optional") return need(1), Type::optional(inner(*parts[0]));
     if (head == "Final") return need(1), inner(*parts[0]);
     if (head == "Future" || head == "Await") return need(1), Type::future(inner(*parts[0]));
-    if (head == "Dict" || head == "dict") return need(2), Type::dict(inner(*parts[0]), inner(*parts[1]));
+    if (head == "Dict" || head == "dict") {
+      need(2);
+      const Type* key = inner(*parts[0]);
+      if (unit.known_operators_only && (key->is(TypeKind::list) || key->is(TypeKind::dict) ||
+                                        key->is(TypeKind::tuple) || key->is(TypeKind::optional)))
+        fail_at(
+            source, e.at,
+            fmt::format("Cannot create dict for key type '{}', only int, float, complex, Tensor, device and "
+                        "string keys are supported",
+                        key->str(ir::TypeStyle::torch)));
+      return Type::dict(key, inner(*parts[1]));
+    }
     std::vector<const Type*> items;
     for (const Expr* p : parts) items.push_back(inner(*p));
     if (head == "Tuple" || head == "tuple") return Type::tuple(items);
@@ -235,6 +246,9 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
       {"torch.Stream", Type::any()},
       {"Capsule", Type::any()},
       {"Callable", Type::function()}};
+  if (unit.known_operators_only && path == "List")
+    fail_at(source, e.at,
+            "Attempted to use List without a contained type. Please add a contained type, e.g. List[int]");
   if (auto it = names.find(path); it != names.end()) return it->second;
   if (quantized::is_native_class(path)) return Type::class_named(Symbol(path));
   for (const std::string& full : {path, std::string(qualifier) + "." + path})

@@ -77,23 +77,26 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 def softmin(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
+    if dim is None:
+        dim = _softmax_dim("softmin", input.dim())
     return softmax(-input, dim, _stacklevel, dtype)
 
-def _softmax_dim(ndim: int) -> int:
+def _softmax_dim(name: str, ndim: int) -> int:
+    warnings.warn("Implicit dimension choice for {} has been deprecated. Change the call to include dim=X as an argument.".format(name))
     if ndim == 0 or ndim == 1 or ndim == 3:
         return 0
     return 1
 
 def softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
     if dim is None:
-        dim = _softmax_dim(input.dim())
+        dim = _softmax_dim("softmax", input.dim())
     if dtype is None:
         return torch.softmax(input, dim)
     return torch.softmax(input, dim, dtype=dtype)
 
 def log_softmax(input: Tensor, dim: Optional[int] = None, _stacklevel: int = 3, dtype: Optional[int] = None) -> Tensor:
     if dim is None:
-        dim = _softmax_dim(input.dim())
+        dim = _softmax_dim("log_softmax", input.dim())
     if dtype is None:
         return torch.log_softmax(input, dim)
     return torch.log_softmax(input, dim, dtype=dtype)
@@ -142,6 +145,12 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     mask = (torch.rand_like(input) >= p).to(input.dtype)
     a = 1.0 / math.sqrt((1.0 - p) * (1.0 + p * alpha * alpha))
     return (input * mask + alpha * (1.0 - mask)) * a - a * p * alpha
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    if p < 0.0 or p > 1.0:
+        raise ValueError("dropout probability has to be between 0 and 1, but got {}".format(p))
+    y = torch.ops.aten.feature_alpha_dropout(input, p, training)
+    return input.copy_(y) if inplace else y
 
 def linear(input: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
     return torch.ops.aten.linear(input, weight, bias)
@@ -336,6 +345,8 @@ def affine_grid(theta: Tensor, size: List[int], align_corners: Optional[bool] = 
     aligned = False
     if align_corners is not None:
         aligned = align_corners
+    else:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.")
     return torch.affine_grid_generator(theta, size, aligned)
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: Optional[bool] = None) -> Tensor:
@@ -346,6 +357,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     aligned = False
     if align_corners is not None:
         aligned = align_corners
+    else:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.")
     how = 0 if mode == "bilinear" else 1 if mode == "nearest" else 2
     outside = 0 if padding_mode == "zeros" else 1 if padding_mode == "border" else 2
     return torch.grid_sampler(input, grid, how, outside, aligned)
@@ -510,18 +523,26 @@ def unfold(input: Tensor, kernel_size: BroadcastingList2[int], dilation: Broadca
 def fold(input: Tensor, output_size: BroadcastingList2[int], kernel_size: BroadcastingList2[int], dilation: BroadcastingList2[int] = [1, 1], padding: BroadcastingList2[int] = [0, 0], stride: BroadcastingList2[int] = [1, 1]) -> Tensor:
     return torch.ops.aten.col2im(input, output_size, kernel_size, dilation, padding, stride)
 
+def _expect_one_size(input: Tensor, target: Tensor) -> None:
+    if target.size() != input.size():
+        warnings.warn("Using a target size ({}) that is different to the input size ({}). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.".format(target.size(), input.size()))
+
 def mse_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", weight: Optional[Tensor] = None) -> Tensor:
+    _expect_one_size(input, target)
     return torch.ops.aten.mse_loss(input, target, _reduction(reduction))
 
 def l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+    _expect_one_size(input, target)
     return torch.ops.aten.l1_loss(input, target, _reduction(reduction))
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    _expect_one_size(input, target)
     if beta == 0.0:
         return torch.ops.aten.l1_loss(input, target, _reduction(reduction))
     return torch.ops.aten.smooth_l1_loss(input, target, _reduction(reduction), beta)
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    _expect_one_size(input, target)
     return torch.ops.aten.huber_loss(input, target, _reduction(reduction), delta)
 
 def nll_loss(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, ignore_index: int = -100, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:

@@ -6,8 +6,9 @@ namespace tern::script {
 
 std::shared_ptr<const Source> functional_source();        // of "__torch__.torch.nn.functional"
 std::shared_ptr<const Source> torch_functional_source();  // of "__torch__.torch.functional"
+std::shared_ptr<const Source> nn_init_source();           // of "__torch__.torch.nn.init"
 inline bool is_functional(const std::shared_ptr<const Source>& s) {
-  return s == functional_source() || s == torch_functional_source();
+  return s == functional_source() || s == torch_functional_source() || s == nn_init_source();
 }
 
 }  // namespace tern::script

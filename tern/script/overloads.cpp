@@ -306,7 +306,7 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
         s.args[i].type.kind == Pattern::list &&
         (s.name.view() == "aten::einsum" || s.name.view() == "aten::meshgrid" ||
          s.name.view() == "aten::broadcast_tensors" || s.name.view() == "aten::cartesian_prod" ||
-         s.name.view() == "aten::block_diag")) {
+         s.name.view() == "aten::block_diag" || s.name.view() == "aten::chain_matmul")) {
       rest.kind = Val::list;
       rest.type = Type::list(Type::tensor());
       rest.items.assign(args.positional.begin() + static_cast<ptrdiff_t>(i), args.positional.end());
@@ -500,6 +500,9 @@ Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
     if (args.positional.size() > 3) args.keywords.emplace_back("copy", args.positional[3]);
     args.positional.resize(1);
   }
+  if (name == "aten::to" && args.positional.size() == 1 && args.keywords.empty() &&
+      args.positional[0].type->is_tensor())
+    return args.positional[0];
   // PyTorch takes a string for a list that holds it here, and here only.
   if (name == "aten::join" && args.positional.size() == 2 && args.positional[1].type->is(TypeKind::string)) {
     Val list;

@@ -449,7 +449,9 @@ void ExprParser::fstring(const Token& t, std::string& text, Expr& out) {
         if (s[i] == '(' || s[i] == '[' || s[i] == '{') ++depth;
         if (s[i] == ')' || s[i] == ']' || s[i] == '}') --depth;
         if (depth == 0 && (s[i] == ':' || s[i] == '!') && !(s[i] == '!' && i + 1 < end && s[i + 1] == '='))
-          fail_at(*source_, t.at + static_cast<uint32_t>(i), "Don't support formatting in JoinedStr");
+          fail_at(*source_, t.at + static_cast<uint32_t>(i),
+                  s[i] == '!' ? "Don't support conversion in JoinedStr"
+                              : "Don't support formatting in JoinedStr");
       }
       if (i >= end)
         fail_at(*source_, t.at + static_cast<uint32_t>(start),

@@ -98,17 +98,67 @@ def unique_consecutive_with_counts(input: Tensor, return_inverse: bool = False, 
 
 def unique_consecutive_with_inverse_and_counts(input: Tensor, return_inverse: bool = True, return_counts: bool = True, dim: Optional[int] = None) -> Tuple[Tensor, Tensor, Tensor]:
     return torch.ops.aten.unique_consecutive(input, True, True, dim)
+
+def norm(input: Tensor, p: Optional[number], dim: Optional[BroadcastingList1[int]] = None, keepdim: bool = False, out: Optional[Tensor] = None, dtype: Optional[int] = None) -> Tensor:
+    if p is None:
+        result = torch.ops.aten.linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    else:
+        result = torch.ops.aten.linalg_vector_norm(input, p, dim, keepdim, dtype=dtype)
+    return result if out is None else out.resize_(result.size()).copy_(result)
+
+def norm_named(input: Tensor, p: str = "fro", dim: Optional[BroadcastingList1[int]] = None, keepdim: bool = False, out: Optional[Tensor] = None, dtype: Optional[int] = None) -> Tensor:
+    dims: List[int] = []
+    if dim is None:
+        for i in range(input.dim()):
+            dims.append(i)
+    else:
+        dims = dim
+    if p == "fro" and (dim is None or len(dims) <= 2):
+        result = torch.ops.aten.linalg_vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    else:
+        result = torch.ops.aten.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype)
+    return result if out is None else out.resize_(result.size()).copy_(result)
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Optional[Tuple[Tensor, Tensor]] = None) -> Tuple[Tensor, Tensor]:
+    return torch.ops.aten.linalg_lu_factor(A, pivot=pivot)
+
+def lu_with_infos(A: Tensor, pivot: bool = True, get_infos: bool = True, out: Optional[Tuple[Tensor, Tensor, Tensor]] = None) -> Tuple[Tensor, Tensor, Tensor]:
+    return torch.ops.aten.linalg_lu_factor_ex(A, pivot=pivot, check_errors=False)
 )script";
+
+constexpr std::string_view nn_init = R"script(
+def zeros_(tensor: Tensor) -> Tensor:
+    return torch._no_grad_zero_(tensor)
+
+def ones_(tensor: Tensor) -> Tensor:
+    return torch._no_grad_fill_(tensor, 1.0)
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    return torch._no_grad_fill_(tensor, val)
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    return torch._no_grad_normal_(tensor, mean, std)
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    return torch._no_grad_uniform_(tensor, a, b)
+)script";
+
+std::shared_ptr<const Source> source_of(std::string name, std::string_view text) {
+  auto s = std::make_shared<Source>();
+  s->name = std::move(name);
+  s->text = text;
+  return s;
+}
 
 }  // namespace
 
+std::shared_ptr<const Source> nn_init_source() {
+  static const std::shared_ptr<const Source> source = source_of("torch/nn/init.py", nn_init);
+  return source;
+}
+
 std::shared_ptr<const Source> torch_functional_source() {
-  static const std::shared_ptr<const Source> source = [] {
-    auto s = std::make_shared<Source>();
-    s->name = "torch/functional.py";
-    s->text = torch_functional;
-    return s;
-  }();
+  static const std::shared_ptr<const Source> source = source_of("torch/functional.py", torch_functional);
   return source;
 }
 

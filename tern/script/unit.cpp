@@ -433,12 +433,14 @@ bool Unit::load(std::string_view qualified) {
   size_t dot = qualified.rfind('.');
   if (dot == std::string_view::npos) return false;
   Symbol qualifier(qualified.substr(0, dot));
-  bool nn = qualifier.view() == "__torch__.torch.nn.functional";
-  bool ours = nn || qualifier.view() == "__torch__.torch.functional";
+  auto ours = qualifier.view() == "__torch__.torch.nn.functional" ? functional_source
+              : qualifier.view() == "__torch__.torch.functional"  ? torch_functional_source
+              : qualifier.view() == "__torch__.torch.nn.init"     ? nn_init_source
+                                                                  : nullptr;
   if (!loader && !ours) return false;
   if (!loaded_.emplace(qualifier, true).second) return false;
   std::shared_ptr<const Source> source = loader ? loader(qualifier.view()) : nullptr;
-  if (!source && ours && known_operators_only) source = nn ? functional_source() : torch_functional_source();
+  if (!source && ours && known_operators_only) source = ours();
   if (!source) return false;
   define(source, qualifier.view(), true);
   return true;

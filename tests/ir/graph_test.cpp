@@ -197,5 +197,49 @@ TEST(IrType, what_fits_where) {
   EXPECT_FALSE(parse_type("int[]")->fits(*parse_type("float[]")));
 }
 
+TEST(GraphText, tasks_behind_the_graph_become_blocks) {
+  const char* text = R"(graph(%x.1 : Tensor,
+      %i.1 : int):
+  %f.1 : Future(Tensor) = prim::fork_0(%x.1, %i.1)
+  %4 : Tensor = aten::wait(%f.1)
+  return (%4)
+with prim::fork_0 = graph(%x.1 : Tensor,
+      %i.1 : int):
+  %1 : int = prim::Constant[value=1]()
+  %4 : Tensor = aten::add(%x.1, %i.1, %1)
+  return (%4)
+)";
+  std::unique_ptr<Graph> g = parse(text);
+  const Node& fork = *g->top().begin();
+  ASSERT_TRUE(fork.is("prim::fork")) << g->str();
+  ASSERT_EQ(fork.blocks().size(), 1u);
+  EXPECT_TRUE(fork.inputs().empty());
+  // It is printed as it was read, but for the numbers.
+  std::string again = torch_text(*g);
+  EXPECT_NE(again.find("with prim::fork_0 = graph(%x.1 : Tensor,\n      %i.1 : int):"), std::string::npos)
+      << again;
+  EXPECT_NE(again.find("prim::fork_0(%x.1, %i.1)"), std::string::npos) << again;
+  EXPECT_EQ(torch_text(*parse(again)), again);
+}
+
+TEST(GraphText, a_task_that_nobody_starts_is_an_error) {
+  try {
+    parse("graph(%x : Tensor):\n  return (%x)\nwith prim::fork_0 = graph(%x : Tensor):\n  return (%x)\n");
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(e.message().find("no node of the graph runs prim::fork_0"), std::string::npos) << e.message();
+  }
+}
+
+TEST(GraphText, interfaces_are_read_as_pytorch_prints_them) {
+  const char* text = R"(graph(%self.1 : Net,
+      %x.1 : Tensor):
+  %p.1 : InterfaceType<I> = prim::GetAttr[name="p"](%self.1)
+  %4 : Tensor = prim::CallMethod[name="forward"](%p.1, %x.1)
+  return (%4)
+)";
+  EXPECT_EQ(torch_text(*parse(text)), text);
+}
+
 }  // namespace
 }  // namespace tern::ir
