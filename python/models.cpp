@@ -3,6 +3,7 @@
 
 #include "objects.h"
 #include "tern/export/module.h"
+#include "tern/export/script.h"
 #include "tern/jit/archive.h"
 #include "tern/runtime/model_file.h"
 #include "tern/runtime/session.h"
@@ -10,35 +11,67 @@
 namespace tern::python {
 namespace {
 
-// A loaded model. Called, it runs on the program's own state, gradients included; `session` runs it on a
-// backend.
+// A loaded model. Called, it runs on its own state, gradients included; `run` runs it on a backend. A script
+// that no program can say, such as one that assigns its attributes, is interpreted.
 class Model {
  public:
   explicit Model(ExportedProgram program) : program_(std::move(program)), module_(program_.module()) {}
+  explicit Model(jit::ScriptModule script) : script_(std::move(script)) {}
+
+  static Model load(const std::string& path) {
+    if (format_of_file(path) != ModelFormat::pt) return Model(load_model(path));
+    jit::ScriptModule script = jit::load(path);
+    try {
+      return Model(from_script(script));
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::not_supported) throw;
+      return Model(std::move(script));
+    }
+  }
 
   nb::object call(nb::args args, nb::kwargs kwargs) const {
-    std::vector<Value> positional;
-    for (nb::handle a : args) positional.push_back(value_from(a.ptr()));
+    std::vector<Value> positional = values_from(args);
     Keywords keywords;
-    for (auto [name, value] : kwargs)
+    jit::Keywords named;
+    for (auto [name, value] : kwargs) {
       keywords.emplace_back(nb::cast<std::string>(name), value_from(value.ptr()));
-    return object_from(module_.call(positional, keywords));
+      named.emplace_back(Symbol(keywords.back().first), keywords.back().second);
+    }
+    return object_from(script_ ? script_->call("forward", positional, named)
+                               : module_->call(positional, keywords));
   }
   nb::object run(nb::args args, const std::string& backend) const {
-    std::vector<Value> inputs;
-    for (nb::handle a : args) inputs.push_back(value_from(a.ptr()));
-    return object_from(Value::tuple(Session(program_, {.backend = backend}).run(inputs)));
+    std::vector<Value> inputs = values_from(args);
+    if (!script_) return object_from(Value::tuple(Session(program_, {.backend = backend}).run(inputs)));
+    if (backend == "onnxrt")
+      fail(ErrorKind::not_supported, "run: the model is a script that is interpreted, which onnxrt cannot");
+    NoGrad no_grad;
+    return object_from(Value::tuple(tree::flatten(script_->call("forward", inputs)).leaves));
   }
   nb::dict state_dict() const {
     nb::dict state;
-    for (const auto& [name, t] : program_.state_dict()) state[name.c_str()] = object_from(t);
+    for (const auto& [name, t] : script_ ? script_->state_dict() : program_.state_dict())
+      state[name.c_str()] = object_from(t);
     return state;
   }
-  const ExportedProgram& program() const { return program_; }
+  std::string code() const { return script_ ? script_->code() : program_.code(); }
+  std::string str() const { return script_ ? script_->code() : program_.str(); }
+  void save(const std::string& path) const {
+    if (!script_) return save_model(program_, path);
+    if (format_of_name(path) == ModelFormat::pt) return script_->save(path);
+    save_model(from_script(*script_), path);  // says why it is no program
+  }
 
  private:
+  static std::vector<Value> values_from(const nb::args& args) {
+    std::vector<Value> values;
+    for (nb::handle a : args) values.push_back(value_from(a.ptr()));
+    return values;
+  }
+
   ExportedProgram program_;
-  ExportedModule module_;
+  std::optional<ExportedModule> module_;
+  std::optional<jit::ScriptModule> script_;
 };
 
 // Objects of unknown classes have no Python object here: their names stand for them.
@@ -62,17 +95,16 @@ void bind_models(nb::module_& m) {
       .def("__call__", &Model::call)
       .def("run", &Model::run, nb::arg("args"), nb::arg("backend") = "native")
       .def("state_dict", &Model::state_dict)
-      .def_prop_ro("code", [](const Model& model) { return model.program().code(); })
-      .def("__repr__", [](const Model& model) { return model.program().str(); });
+      .def_prop_ro("code", &Model::code)
+      .def("__repr__", &Model::str);
   nb::dict readers, writers;
   // A checkpoint of torch.save is what it holds: dicts of tensors.
   nb::object reader = nb::cpp_function([](const std::string& path) -> nb::object {
     if (format_of_file(path) == ModelFormat::checkpoint)
       return object_from(named(jit::load_checkpoint(path)));
-    return nb::cast(Model(load_model(path)));
+    return nb::cast(Model::load(path));
   });
-  nb::object writer = nb::cpp_function(
-      [](const Model& model, const std::string& path) { save_model(model.program(), path); });
+  nb::object writer = nb::cpp_function([](const Model& model, const std::string& path) { model.save(path); });
   for (const char* extension : {".pt2", ".pt", ".onnx"}) {
     readers[extension] = reader;
     writers[extension] = writer;

@@ -436,11 +436,11 @@ std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   }
   if (real) return std::nullopt;
   if (t.is_floating_point() || t.is_complex())
-    failf(
-        "item: the value of a {} tensor is not known while a program is captured; compute with the tensor "
-        "itself, or "
-        "make the tensor an integer or bool one",
-        name(t.dtype()));
+    failf(ErrorKind::not_supported,
+          "item: the value of a {} tensor is not known while a program is captured; compute with the tensor "
+          "itself, or "
+          "make the tensor an integer or bool one",
+          name(t.dtype()));
   At at(loc);
   ir::In inputs[] = {operand(t)};
   ir::Node& node = graph.call("aten::item", inputs, ir::Type::integer(), "item");

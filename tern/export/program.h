@@ -120,6 +120,8 @@ class ExportedProgram {
   // The same program in fewer operators. From the training dialect: functional, composites expanded; from
   // there: core ATen. `expand` says which operators to replace by their bodies instead.
   ExportedProgram run_decompositions(Function<bool(const Op&)> expand = {}) const;
+  // Straight to a dialect: Dialect::core is what one call gives in PyTorch 2.13 (docs/decisions.md).
+  ExportedProgram run_decompositions(Dialect to) const;
 
   std::string code() const;  // as torch.fx: "def forward(self, p_fc_weight, x): ..."
   std::string str() const;   // as PyTorch prints an ExportedProgram

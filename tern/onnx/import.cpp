@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/capture/recorder.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/interpreter.h"
+#include "tern/onnx/dim_expression.h"
 #include "tern/onnx/onnx.h"
 #include "tern/ops.h"
 #include "tern/sym/shape_env.h"
@@ -57,6 +59,7 @@ class Importer {
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::vector<Names*> scopes_;
   std::unordered_map<std::string, SymInt> params_;
+  std::unordered_set<std::string> plain_dims_;  // names of dims that are one word
   Imported result_;
   int depth_ = 0;
   int64_t hint_ = 7;
@@ -116,6 +119,10 @@ Imported Importer::run() {
     failf(ErrorKind::not_supported, "onnx: the model uses opset {}; Tern reads opsets 7 to 28", opset);
   std::unordered_map<std::string, const TensorProto*> initializers;
   for (const TensorProto& t : model_.graph.initializers) initializers.emplace(t.name, &t);
+  for (const ValueInfo& v : model_.graph.inputs)
+    if (v.type.shape)
+      for (const Dimension& d : *v.type.shape)
+        if (is_word(d.param)) plain_dims_.insert(d.param);
   Names names;
   scopes_.push_back(&names);
   for (const ValueInfo& v : model_.graph.inputs) {
@@ -193,6 +200,13 @@ std::unordered_map<std::string, TypeProto> Importer::types() {
 SymInt Importer::dim(const Dimension& d, const std::string& input, size_t i) {
   if (d.value) return *d.value;
   std::string name = d.param.empty() ? fmt::format("{}_dim_{}", input, i) : d.param;
+  // "n + 1" beside "n", as PyTorch writes it. A name of which the parts are no dims of their own is a name.
+  auto symbol = [&](std::string_view part) -> std::optional<SymInt> {
+    if (!plain_dims_.count(std::string(part))) return std::nullopt;
+    return dim({.value = {}, .param = std::string(part)}, input, i);
+  };
+  if (!plain_dims_.count(name) && !d.param.empty())
+    if (std::optional<SymInt> value = dim_expression(name, symbol)) return *value;
   auto it = params_.find(name);
   if (it != params_.end()) return it->second;
   SymbolOptions options;

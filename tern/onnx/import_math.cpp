@@ -96,10 +96,19 @@ void import_logical(Importing& n) {
   n.out(n(Op.chars, {n.in(0), n.in(1)}));
 }
 void import_bit_shift(Importing& n) {
+  // ONNX shifts unsigned integers, which PyTorch has no shifts for: on int64, with what comes in from the
+  // left of a shift to the right taken away.
   bool left = n.text("direction", "") == "LEFT";
-  Tensor x = n.in(0);
-  Tensor y = n(left ? "aten::bitwise_left_shift.Tensor" : "aten::bitwise_right_shift.Tensor", {x, n.in(1)});
-  n.out(y);
+  DType dtype = n.in(0).dtype();
+  Tensor x = n("aten::to.dtype", {n.in(0), kLong}), by = n("aten::to.dtype", {n.in(1), kLong});
+  Tensor y = n(left ? "aten::bitwise_left_shift.Tensor" : "aten::bitwise_right_shift.Tensor", {x, by});
+  if (!left && dtype == DType::uint64) {
+    Tensor ones = n("aten::full_like", {by, -1});
+    Tensor taken = n("aten::bitwise_left_shift.Tensor", {ones, n("aten::rsub.Scalar", {by, 63})});
+    taken = n("aten::bitwise_left_shift.Tensor_Scalar", {taken, 1});
+    y = n("aten::bitwise_and.Tensor", {y, n("aten::bitwise_not", {taken})});
+  }
+  n.out(n("aten::to.dtype", {y, dtype}));
 }
 
 void import_is_inf(Importing& n) {

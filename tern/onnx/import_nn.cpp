@@ -419,6 +419,46 @@ Tensor resampled(Importing& n, const Tensor& x, int64_t axis, int64_t out_size, 
   return sum;
 }
 
+// Where a size is not known, only the forms that ATen has an operator for: it says how the size follows.
+std::optional<Tensor> upsampled(Importing& n, const Tensor& x, const Resample& r,
+                                const std::vector<int64_t>& axes, const std::vector<double>& scales,
+                                const std::vector<SymInt>& sizes) {
+  int64_t spatial = x.dim() - 2;
+  if (spatial < 1 || spatial > 3 || r.antialias || r.exclude_outside) return std::nullopt;
+  std::vector<SymInt> out(static_cast<size_t>(spatial));
+  std::vector<tern::Value> factors(static_cast<size_t>(spatial), tern::Value(1.0));
+  for (int64_t d = 0; d < spatial; ++d) out[static_cast<size_t>(d)] = x.size(d + 2);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t axis = axes[i] < 0 ? axes[i] + x.dim() : axes[i];
+    bool same = scales.empty() ? surely_eq(sizes[i], x.size(axis)) : scales[i] == 1;
+    if (axis < 2 && !same) return std::nullopt;
+    if (axis < 2) continue;
+    if (scales.empty())
+      out[static_cast<size_t>(axis - 2)] = sizes[i];
+    else
+      factors[static_cast<size_t>(axis - 2)] = tern::Value(scales[i]);
+  }
+  bool corners = r.transform == "align_corners", half = r.transform == "half_pixel";
+  bool floor = r.transform == "asymmetric" && r.nearest == "floor";
+  bool exact = half && r.nearest == "round_prefer_ceil";
+  static constexpr const char* nearest[] = {"aten::upsample_nearest1d.vec", "aten::upsample_nearest2d.vec",
+                                            "aten::upsample_nearest3d.vec"};
+  static constexpr const char* exactly[] = {"aten::_upsample_nearest_exact1d.vec",
+                                            "aten::_upsample_nearest_exact2d.vec",
+                                            "aten::_upsample_nearest_exact3d.vec"};
+  static constexpr const char* linear[] = {"aten::upsample_linear1d.vec", "aten::upsample_bilinear2d.vec",
+                                           "aten::upsample_trilinear3d.vec"};
+  size_t k = static_cast<size_t>(spatial - 1);
+  tern::Value to = scales.empty() ? list(out) : tern::Value();
+  tern::Value by = scales.empty() ? tern::Value() : tern::Value::list(std::move(factors));
+  if (r.mode == "nearest" && (floor || exact)) return n(floor ? nearest[k] : exactly[k], {x, to, by});
+  if (!corners && !half) return std::nullopt;
+  if (r.mode == "linear") return n(linear[k], {x, to, corners, by});
+  if (r.mode == "cubic" && spatial == 2 && r.cubic_a == -0.75)
+    return n("aten::upsample_bicubic2d.vec", {x, to, corners, by});
+  return std::nullopt;
+}
+
 void import_resize(Importing& n) {
   Tensor x = n.in(0);
   Resample r;
@@ -438,20 +478,24 @@ void import_resize(Importing& n) {
     for (int64_t d = 0; d < x.dim(); ++d) axes.push_back(d);
   size_t scales_at = upsample || n.opset() < 11 ? 1 : 2, sizes_at = 3;
   std::vector<double> scales;
-  std::vector<int64_t> sizes;
+  std::vector<SymInt> sizes;
   if (upsample && n.opset() < 9)
     scales = n.floats("scales");
   else if (n.has(scales_at) && n.constant(scales_at) && n.constant(scales_at)->int_numel())
     scales = n.constant(scales_at)->to_vector<double>();
   else if (n.has(sizes_at))
-    sizes = n.constants(sizes_at);
+    sizes = n.sizes(sizes_at);
   if (scales.empty() && sizes.empty()) n.refuse("Resize needs constant scales or sizes");
   if (std::max(scales.size(), sizes.size()) != axes.size()) n.refuse("scales or sizes have the wrong length");
   std::string policy = n.text("keep_aspect_ratio_policy", "stretch");
+  auto known = [&](size_t i) -> int64_t {
+    if (auto size = sizes[i].maybe_int()) return *size;
+    n.refuse("a size of Resize is computed by the model");
+  };
   if (!sizes.empty() && policy != "stretch") {
     double factor = policy == "not_larger" ? INFINITY : 0;
     for (size_t i = 0; i < axes.size(); ++i) {
-      double s = static_cast<double>(sizes[i]) / static_cast<double>(static_size(n, x, axes[i], "Resize"));
+      double s = static_cast<double>(known(i)) / static_cast<double>(static_size(n, x, axes[i], "Resize"));
       factor = policy == "not_larger" ? std::min(factor, s) : std::max(factor, s);
     }
     scales.assign(axes.size(), factor);
@@ -462,12 +506,20 @@ void import_resize(Importing& n) {
   DType dtype = x.dtype();
   bool integers = !is_floating(dtype) && r.mode != "nearest";
   if (integers) x = n("aten::to.dtype", {x, kFloat});
+  bool open = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    bool same = sizes.empty() ? scales[i] == 1 : surely_eq(sizes[i], x.size(axes[i]));
+    open |= !same && (!x.size(axes[i]).maybe_int() || (!sizes.empty() && !sizes[i].maybe_int()));
+  }
+  if (open)
+    if (std::optional<Tensor> y = upsampled(n, x, r, axes, scales, sizes))
+      return n.out(integers ? n("aten::to.dtype", {*y, dtype}) : *y);
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = axes[i] < 0 ? axes[i] + x.dim() : axes[i];
-    if (!scales.empty() && scales[i] == 1 && (sizes.empty() || x.size(axis).maybe_int() == sizes[i]))
-      continue;
+    if (!scales.empty() && scales[i] == 1 && (sizes.empty() || surely_eq(sizes[i], x.size(axis)))) continue;
+    if (scales.empty() && surely_eq(sizes[i], x.size(axis)) && !x.size(axis).maybe_int()) continue;
     int64_t in_size = static_size(n, x, axis, "Resize");
-    int64_t out = !sizes.empty() ? sizes[i]
+    int64_t out = !sizes.empty() ? known(i)
                                  : static_cast<int64_t>(std::floor(static_cast<double>(in_size) * scales[i]));
     double scale = !scales.empty() ? scales[i] : static_cast<double>(out) / static_cast<double>(in_size);
     if (out == in_size && scale == 1 && r.transform != "align_corners") continue;

@@ -281,6 +281,9 @@ void import_expand(Importing& n) {
     SymInt wanted = d + sizes.size() >= rank ? sizes[d + sizes.size() - rank] : SymInt(1);
     out[d] = wanted.is_int() && wanted.as_int() == 1 ? mine : wanted;
   }
+  // A constant has data, which sizes that are not known cannot have: it is made by the graph.
+  bool open = std::any_of(out.begin(), out.end(), [](SymInt s) { return s.is_symbolic(); });
+  if (open && !x.is_fake()) x = n("aten::clone", {x});
   n.out(n("aten::expand", {x, list(out)}));
 }
 

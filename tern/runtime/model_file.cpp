@@ -31,7 +31,17 @@ ModelFormat format_of_file(const std::string& path) {
   io::Blob head = io::map_file(path);
   if (head.bytes.size() < 4) failf(ErrorKind::file, "{}: too short to be a model", path);
   if (jit::looks_like_checkpoint(head, path)) return ModelFormat::checkpoint;
-  if (head.bytes[0] != 'P' || head.bytes[1] != 'K') return ModelFormat::onnx;
+  if (head.bytes[0] != 'P' || head.bytes[1] != 'K') {
+    // A field of ModelProto comes first: numbers (0) and what has a length (2), with small field numbers.
+    uint8_t key = static_cast<uint8_t>(head.bytes[0]), field = key >> 3, wire = key & 7;
+    std::string_view name = path;
+    for (std::string_view ending : {".pt2", ".pt", ".pth", ".ts"})
+      if (name.ends_with(ending))
+        failf(ErrorKind::file, "{}: a {} file is a zip archive, and this is none", path, ending);
+    if (key & 0x80 || !field || (wire != 0 && wire != 2))
+      failf(ErrorKind::file, "{}: no model: neither a zip archive (.pt2, .pt) nor protobuf (.onnx)", path);
+    return ModelFormat::onnx;
+  }
   return looks_like_pt2(path) ? ModelFormat::pt2 : ModelFormat::pt;
 }
 

@@ -269,3 +269,143 @@ def test_an_input_that_is_a_constant_need_not_be_given(tmp_path):
     assert done.returncode != 0 and "must be 3" in done.stderr
     for to in ("pt2", "pt", "onnx"):
         convert(tmp_path / "m.pt2", tmp_path / f"m2.{to}")
+
+
+def test_usage_is_told_from_models(files, tmp_path):
+    net = files / "linear.pt2"
+    (tmp_path / "text.pt2").write_text("this is no model\n")
+    (tmp_path / "text").write_text("this is no model\n")
+    script = torch.jit.script(nn.Linear(3, 3))
+    script.save(str(tmp_path / "script.pt"))
+    for code, words, *args in (
+        (1, "--backend", "run", net, "--backend", "nope"),
+        (1, "--backend", "bench", net, "--backend", "native,nope"),
+        (1, "--opset", "convert", net, tmp_path / "o.onnx", "--opset", "5"),
+        (1, ".pt2, .pt or .onnx", "convert", net, tmp_path / "o.xyz"),
+        (1, "methods", "code", net, "nope"),
+        (1, "methods", "graph", net, "nope"),
+        (1, "methods", "convert", net, tmp_path / "o.pt", "--method", "nope"),
+        (1, "no method 'nope'", "code", tmp_path / "script.pt", "nope"),
+        (1, "no method 'nope'", "run", tmp_path / "script.pt", "--method", "nope"),
+        (1, "no such module", "code", tmp_path / "script.pt", "--module", "nope"),
+        (2, "zip archive", "info", tmp_path / "text.pt2"),
+        (2, "neither", "info", tmp_path / "text"),
+    ):
+        done = tern(*args)
+        assert done.returncode == code and words in done.stderr + done.stdout, (args, done.stderr)
+
+
+def test_a_number_that_only_a_run_knows_is_not_supported(tmp_path):
+    class Until(nn.Module):
+        def forward(self, x):
+            while float(x.sum()) < 10.0:
+                x = x + 1.0
+            return x
+
+    torch.jit.script(Until()).save(str(tmp_path / "until.pt"))
+    done = tern("convert", tmp_path / "until.pt", tmp_path / "until.onnx", "--shapes", "x:2x3")
+    assert done.returncode == 4, done.stderr
+
+
+def test_a_script_that_assigns_its_attributes_is_interpreted(tmp_path):
+    import tern as t
+
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", torch.zeros(3))
+            self.k = 0
+
+        def forward(self, x, scale: float = 1.0):
+            self.k += 1
+            self.n.add_(x.mean(0))
+            return x * self.n * scale, self.k
+
+    torch.jit.script(Counter()).save(str(tmp_path / "m.pt"))
+    model, want = t.load(str(tmp_path / "m.pt")), torch.jit.load(str(tmp_path / "m.pt"))
+    for scale in (1.0, 2.0):
+        got, (y, k) = model(t.from_numpy(X.numpy()), scale=scale), want(X, scale=scale)
+        numpy.testing.assert_allclose(got[0].numpy(), y.numpy(), rtol=1e-5)
+        assert got[1] == k
+    numpy.testing.assert_allclose(model.state_dict()["n"].numpy(), want.n.numpy(), rtol=1e-5)
+    assert "self.k" in model.code
+    assert model.run(t.from_numpy(X.numpy()))[1] == 3
+    t.save(model, str(tmp_path / "again.pt"))
+    assert torch.jit.load(str(tmp_path / "again.pt"))(X)[1] == 4
+    with pytest.raises(NotImplementedError, match="assigns its attribute"):
+        t.save(model, str(tmp_path / "again.pt2"))
+
+
+@pytest.mark.parametrize("dtype, bits", [("UINT8", 8), ("UINT16", 16), ("UINT32", 32), ("UINT64", 64)])
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_of_unsigned_integers(tmp_path, dtype, bits, direction):
+    kind = getattr(TensorProto, dtype)
+    path = onnx_file(
+        tmp_path / "shift.onnx",
+        [helper.make_node("BitShift", ["x", "n"], ["y"], direction=direction)],
+        [helper.make_tensor_value_info("x", kind, [4]), helper.make_tensor_value_info("n", kind, [4])],
+        [helper.make_tensor_value_info("y", kind, [4])],
+    )
+    numbers = numpy.array([1, 2**bits - 1, 2 ** (bits - 1), 77], dtype=dtype.lower())
+    by = numpy.array([0, 1, 3, bits - 1], dtype=dtype.lower())
+    want = numpy.left_shift(numbers, by) if direction == "LEFT" else numpy.right_shift(numbers, by)
+    module = torch.export.load(convert(path, tmp_path / "shift.pt2")).module()
+    got = module(torch.from_numpy(numbers), torch.from_numpy(by))
+    assert got.numpy().tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("how", ["scale", "size"])
+def test_resizing_of_open_sizes(tmp_path, mode, how):
+    class Resized(nn.Module):
+        def forward(self, x):
+            more = {"align_corners": how == "size"} if mode[0] == "b" else {}
+            if how == "scale":
+                return F.interpolate(x, scale_factor=2.0, mode=mode, **more)
+            return F.interpolate(x, size=(5, 7), mode=mode, **more)
+
+    x = torch.randn(2, 3, 4, 6)
+    dims = ({0: BATCH, 2: Dim("h", min=2, max=32), 3: Dim("w", min=2, max=32)},)
+    torch.export.save(torch.export.export(Resized(), (x,), dynamic_shapes=dims), tmp_path / "m.pt2")
+    convert(tmp_path / "m.pt2", tmp_path / "m.onnx")
+    back = torch.export.load(convert(tmp_path / "m.onnx", tmp_path / "back.pt2")).module()
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    for shape in ((2, 3, 4, 6), (1, 3, 9, 5)):
+        x = torch.randn(shape)
+        same(back(x), [Resized()(x)])
+        same(session.run(None, {session.get_inputs()[0].name: x.numpy()}), [Resized()(x)])
+
+
+def test_dims_that_are_expressions_of_others(tmp_path):
+    for second, sizes in (("n + 1", (4, 5)), ("2*n - 1", (4, 7)), ("(n + 1)//2 + n//2", (5, 5))):
+        path = onnx_file(
+            tmp_path / "m.onnx",
+            [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Neg", ["y"], ["b"])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [second]), helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+            [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n"]), helper.make_tensor_value_info("b", TensorProto.FLOAT, [second])],
+        )
+        assert tern("run", path, "--shapes", f"x:{sizes[0]}", f"y:{sizes[1]}").returncode == 0
+        done = tern("run", path, "--shapes", f"x:{sizes[0]}", f"y:{sizes[1] + 1}")
+        assert done.returncode != 0 and "Expected input" in done.stderr
+    # Words that are no dims of their own make a name.
+    path = onnx_file(
+        tmp_path / "m.onnx",
+        [helper.make_node("Neg", ["x"], ["y"])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch-size"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch-size"])],
+    )
+    assert tern("run", path, "--shapes", "x:3").returncode == 0
+
+
+def test_a_constant_of_open_size(tmp_path):
+    class Causal(nn.Module):
+        def forward(self, x):
+            return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+    x = torch.randn(2, 2, 5, 4)
+    program = torch.export.export(Causal(), (x,), dynamic_shapes=({0: BATCH, 2: Dim("s", min=2, max=64)},))
+    torch.onnx.export(program, (), str(tmp_path / "m.onnx"), dynamo=True, verbose=False)
+    module = torch.export.load(convert(tmp_path / "m.onnx", tmp_path / "m.pt2")).module()
+    for s in (5, 9):
+        x = torch.randn(3, 2, s, 4)
+        same(module(x), [Causal()(x)])

@@ -105,5 +105,6 @@ int script_info(const Info& options);
 int checkpoint_info(const Info& options);
 int script_check(const Check& options);
 int script_run(const Run& options);
+void need_method(const jit::ScriptModule& module, const std::string& method);  // throws Error(usage)
 
 }  // namespace tern::command

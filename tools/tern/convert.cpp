@@ -86,6 +86,7 @@ int check_written(const std::string& path, const std::vector<Value>& before,
 }
 
 int convert_program(const Convert& options) {
+  if (options.method != "forward") fail(ErrorKind::usage, "--method: only .pt files have methods");
   ExportedProgram program = load_model(options.from);
   save_model(program, options.to, {.opset = options.opset});
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
@@ -99,6 +100,7 @@ int convert_program(const Convert& options) {
 
 int convert_script(const Convert& options) {
   jit::ScriptModule module = jit::load(options.from);
+  need_method(module, options.method);
   ModelFormat format = format_of_name(options.to);
   manual_seed(0);
   NoGrad no_grad;
@@ -157,7 +159,11 @@ int convert_script(const Convert& options) {
 }  // namespace
 
 int run_convert(const Convert& options) {
-  format_of_name(options.to);
+  try {
+    format_of_name(options.to);
+  } catch (const Error& e) {
+    fail(ErrorKind::usage, e.message());
+  }
   return format_of_file(options.from) == ModelFormat::pt ? convert_script(options) : convert_program(options);
 }
 

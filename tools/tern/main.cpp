@@ -78,7 +78,7 @@ int main(int argc, char** argv) {
   sub = app.add_subcommand("convert", "any format to any other");
   sub->add_option("from", convert.from, "the model")->required();
   sub->add_option("to", convert.to, "the file to write: .pt2, .pt or .onnx")->required();
-  sub->add_option("--opset", convert.opset, "of .onnx, 18 to 23");
+  sub->add_option("--opset", convert.opset, "of .onnx, 18 to 23")->check(CLI::Range(18, 23));
   sub->add_option("--shapes", convert.shapes,
                   "of a .pt's inputs: x:1x3x224x224; a name is a dynamic size: x:Nx3x224x224");
   sub->add_option("--input", convert.inputs, "examples of a .pt's inputs: FILE.npz, name=FILE.npy, or n=3");
@@ -103,7 +103,10 @@ int main(int argc, char** argv) {
   sub->add_option("--compare", run.compare, "an .npz with the expected results");
   sub->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
   sub->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
-  sub->add_option("--backend", run.backend, "native, onnxrt or interpreter")->capture_default_str();
+  const CLI::IsMember known_backend({"native", "onnxrt", "interpreter"});
+  sub->add_option("--backend", run.backend, "native, onnxrt or interpreter")
+      ->capture_default_str()
+      ->check(known_backend);
   sub->add_option("--threads", run.threads, "0: as many as there are");
   sub->add_option("--seed", run.seed, "of random input")->capture_default_str();
   sub->footer(
@@ -121,7 +124,10 @@ int main(int argc, char** argv) {
   Bench bench;
   sub = app.add_subcommand("bench", "time a model on one or more backends, interleaved");
   sub->add_option("model", bench.model, "the file")->required();
-  sub->add_option("--backend", bench.backends, "separated by commas")->delimiter(',')->capture_default_str();
+  sub->add_option("--backend", bench.backends, "separated by commas")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(known_backend);
   sub->add_option("--shapes", bench.shapes, "x:1x3x224x224; by default the example's or the least allowed");
   sub->add_option("--input", bench.inputs, "FILE.npz, name=FILE.npy, or n=3 for a number");
   sub->add_option("--seconds", bench.seconds, "for each backend")->capture_default_str();

@@ -188,7 +188,11 @@ namespace {
 
 jit::ScriptModule load_module(const std::string& model, const std::string& path, bool frozen,
                               const std::string& method) {
-  jit::ScriptModule module = jit::load(model).submodule(path);
+  jit::ScriptModule root = jit::load(model);
+  if (!path.empty() && !(root.has_attr(path) && root.attr(path).is_object()))
+    failf(ErrorKind::usage, "--module {}: the model has no such module", path);
+  jit::ScriptModule module = root.submodule(path);
+  need_method(module, method);
   if (!frozen) return module;
   std::vector<std::string> preserved;
   if (method != "forward") preserved.push_back(method);
@@ -209,6 +213,8 @@ int run_code(const Code& options) {
   } else {
     if (!options.module.empty() || options.frozen || options.constants)
       fail(ErrorKind::usage, "--module, --frozen and --constants are for .pt files");
+    if (options.method != "forward")
+      failf(ErrorKind::usage, "'{}': only .pt files have methods", options.method);
     std::printf("%s\n", load_model(options.model).code().c_str());
   }
   return 0;
@@ -232,6 +238,8 @@ int run_graph(const GraphText& options) {
   } else {
     if (!options.module.empty() || options.frozen || options.optimized || !options.shapes.empty())
       fail(ErrorKind::usage, "--module, --frozen, --optimized and --shapes are for .pt files");
+    if (options.method != "forward")
+      failf(ErrorKind::usage, "'{}': only .pt files have methods", options.method);
     std::printf("%s", load_model(options.model).graph().str().c_str());
   }
   return 0;
@@ -248,8 +256,18 @@ int script_check(const Check& options) {
   return missing.empty() ? 0 : 4;
 }
 
+void need_method(const jit::ScriptModule& module, const std::string& method) {
+  std::vector<std::string> all = module.methods();
+  if (std::find(all.begin(), all.end(), method) != all.end()) return;
+  std::string known;
+  for (const std::string& m : all) known += (known.empty() ? "" : ", ") + m;
+  failf(ErrorKind::usage, "{} has no method '{}' (it has {})", module.type_name(), method,
+        known.empty() ? "none" : known);
+}
+
 int script_run(const Run& options) {
   jit::ScriptModule module = jit::load(options.model);
+  need_method(module, options.method);
   std::vector<Value> inputs = make_inputs(inputs_of(module, options.method), options.inputs, options.shapes);
   std::vector<Value> outputs;
   std::vector<std::string> names;

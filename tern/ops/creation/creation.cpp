@@ -323,6 +323,23 @@ Shapes shape_eye_m(const args::eye_m& a) { return eye_shape(a.n, a.m, a.dtype); 
 void kernel_eye_m(const args::eye_m&, Out out) { fill_eye(out[0]); }
 void kernel_tril(const args::tril& a, Out out) { triangle(a.self, a.diagonal.guard_int(), false, out[0]); }
 void kernel_triu(const args::triu& a, Out out) { triangle(a.self, a.diagonal.guard_int(), true, out[0]); }
+namespace {
+
+// Which diagonal an element is on, by row and column of the last two dims; then what is kept.
+Tensor triangle_of(const Tensor& self, SymInt diagonal, bool upper) {
+  if (self.dim() < 2) failf("{}: input tensor must have at least 2 dimensions", upper ? "triu" : "tril");
+  Tensor columns = unsqueeze(arange(Scalar(self.size(-1))), -2),
+         rows = unsqueeze(arange(Scalar(self.size(-2))), -1);
+  Tensor on = sub(columns, rows);
+  Tensor kept = upper ? ge(on, Scalar(diagonal)) : le(on, Scalar(diagonal));
+  return self.dtype() == kBool ? logical_and(kept, self) : where(kept, self, 0);
+}
+
+}  // namespace
+
+Tensor body_tril(const args::tril& a) { return triangle_of(a.self, a.diagonal, false); }
+Tensor body_triu(const args::triu& a) { return triangle_of(a.self, a.diagonal, true); }
+
 Shapes shape_tril_indices(const args::tril_indices& a) {
   return triangle_indices_shape(a.row, a.col, a.offset, false, a.dtype);
 }

@@ -164,6 +164,33 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
 Shapes shape_index_add(const args::index_add& a) {
   return write_shape("index_add", a.self, a.dim, a.index, &a.source);
 }
+namespace {
+
+// Rows along a dim as what index_put takes; a tensor without dims counts as one row.
+Tensor put_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& values,
+                 bool accumulate) {
+  if (self.dim() == 0) return squeeze(put_along(unsqueeze(self, 0), 0, index, values, accumulate), 0);
+  std::vector<Tensor> at(static_cast<size_t>(wrap_dim(dim, self.dim())));
+  at.push_back(index.dim() ? index : unsqueeze(index, 0));
+  return index_put(self, at, values, accumulate);
+}
+
+}  // namespace
+
+Tensor body_index_add(const args::index_add& a) {
+  bool plain = a.alpha.is_int() && a.alpha.to_int() == 1;
+  return put_along(a.self, a.dim, a.index, plain ? a.source : mul(a.source, a.alpha), true);
+}
+Tensor body_index_copy(const args::index_copy& a) {
+  return put_along(a.self, a.dim, a.index, a.source, false);
+}
+Tensor body_index_fill_int_Scalar(const args::index_fill_int_Scalar& a) {
+  Dims sizes(a.self.sizes());
+  if (!sizes.empty()) sizes[static_cast<size_t>(wrap_dim(a.dim, a.self.dim()))] = a.index.numel();
+  Tensor value = scalar_tensor(a.value, a.self.dtype());
+  return put_along(a.self, a.dim, a.index, expand(value, sizes), false);
+}
+
 void kernel_index_add(const args::index_add& a, Out out) {
   write_rows("index_add", a.self, a.dim, a.index, a.source, Write::add, a.alpha, out[0]);
 }

@@ -210,6 +210,49 @@ Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const 
 Shapes shape_reflection_pad1d(const args::reflection_pad1d& a) {
   return border_shape("reflection_pad1d", a.self, a.padding, 1, true);
 }
+namespace {
+
+// A border by looking up where each element comes from, one dim after the other.
+Tensor padded_by_index(const Tensor& self, Span<const SymInt> padding, bool mirrored) {
+  Tensor x = self;
+  int64_t dims = static_cast<int64_t>(padding.size()) / 2;
+  for (int64_t k = 0; k < dims; ++k) {
+    int64_t dim = self.dim() - dims + k;
+    SymInt last = self.size(dim) - 1;
+    size_t pair = static_cast<size_t>(2 * (dims - 1 - k));
+    Tensor from = arange(Scalar(-padding[pair]), Scalar(last + 1 + padding[pair + 1]));
+    if (mirrored)
+      from = rsub(abs(rsub(abs(from), Scalar(last))), Scalar(last));
+    else
+      from = clamp(from, Scalar(0), Scalar(last));
+    std::vector<Tensor> at(static_cast<size_t>(dim));
+    at.push_back(from);
+    x = index(x, at);
+  }
+  return x;
+}
+
+}  // namespace
+
+Tensor body_reflection_pad1d(const args::reflection_pad1d& a) {
+  return padded_by_index(a.self, a.padding, true);
+}
+Tensor body_reflection_pad2d(const args::reflection_pad2d& a) {
+  return padded_by_index(a.self, a.padding, true);
+}
+Tensor body_reflection_pad3d(const args::reflection_pad3d& a) {
+  return padded_by_index(a.self, a.padding, true);
+}
+Tensor body_replication_pad1d(const args::replication_pad1d& a) {
+  return padded_by_index(a.self, a.padding, false);
+}
+Tensor body_replication_pad2d(const args::replication_pad2d& a) {
+  return padded_by_index(a.self, a.padding, false);
+}
+Tensor body_replication_pad3d(const args::replication_pad3d& a) {
+  return padded_by_index(a.self, a.padding, false);
+}
+
 void kernel_reflection_pad1d(const args::reflection_pad1d& a, Out out) {
   fill_border(a.self, a.padding, 1, true, out[0]);
 }

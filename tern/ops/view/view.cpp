@@ -287,6 +287,12 @@ Tensor unsqueezed(const Tensor& self, int64_t dim) {
 }  // namespace
 
 Tensor view_squeeze(const args::squeeze& a) { return squeezed(a.self, ~uint64_t{0}); }
+Tensor body_squeeze(const args::squeeze& a) {
+  std::vector<int64_t> ones;
+  for (int64_t d = 0; d < a.self.dim(); ++d)
+    if (a.self.size(d) == 1) ones.push_back(d);
+  return squeeze(a.self, Ints(ones));
+}
 Tensor view_squeeze_dim(const args::squeeze_dim& a) {
   return squeezed(a.self, uint64_t{1} << wrap_dim(a.dim, a.self.dim()));
 }
