@@ -67,7 +67,8 @@ TEST(Pointer, shared_counts) {
   Shared<Part> moved = std::move(a);
   EXPECT_TRUE(a == nullptr);
   EXPECT_EQ(moved.use_count(), 3u);
-  moved = moved;
+  Shared<Part>& itself = moved;
+  moved = itself;
   c = nullptr;
   b.reset();
   EXPECT_EQ(moved.use_count(), 1u);
