@@ -2,6 +2,8 @@
 // most 100 ns a node of interpretation over a trivial kernel.
 #include <benchmark/benchmark.h>
 
+#include <memory>
+
 #include "tern/dispatch/op.h"
 #include "tern/ir/interpreter.h"
 #include "tern/ir/pass.h"
@@ -12,8 +14,8 @@ namespace tern::ir {
 namespace {
 
 // A chain of additions with a side branch every fourth node; a quarter of them are equal, a few are dead.
-std::unique_ptr<Graph> build(int64_t n) {
-  auto g = std::make_unique<Graph>();
+Owned<Graph> build(int64_t n) {
+  auto g = new_owned<Graph>();
   Value& x = g->add_input(Type::tensor(), "x");
   const Op& add = get_op("aten::add.Tensor");
   const Type* type = Type::tensor({.dtype = kFloat, .sizes = Dims{2, 3}});

@@ -15,6 +15,7 @@
 #include "../examples/transformer.h"
 #include "tern/export/script.h"
 #include "tern/jit/archive.h"
+#include "tern/script/compile.h"
 
 namespace {
 

@@ -1,5 +1,6 @@
 // The containers of tern/io: archives, pickles, JSON, arrays. What is accepted is written and read again.
 #include <algorithm>
+#include <memory>
 
 #include "fuzz/targets.h"
 #include "tern/io/json.h"

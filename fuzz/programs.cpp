@@ -1,4 +1,5 @@
 // The languages: the text of graphs, and TorchScript source.
+#include <memory>
 #include <string>
 
 #include "fuzz/targets.h"

@@ -1,4 +1,5 @@
 // From a Python call to Args by the schema: no Value is made for tensors, numbers and lists of them.
+#include <complex>
 #include <cstring>
 
 #include "python/objects.h"

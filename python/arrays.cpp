@@ -3,8 +3,10 @@
 #include <nanobind/stl/string_view.h>
 
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "python/objects.h"
 #include "tern/autograd/autograd.h"
@@ -604,7 +606,7 @@ void check_fits(const Scalar& value, DType dtype) {
     failf("value cannot be converted to type {} without overflow", type);
   };
   if (value.is_symbolic() || dtype == DType::bool_ || is_complex(dtype)) return;
-  if (value.is_complex() && value.complex().imag() != 0) refuse();
+  if (value.is_complex() && value.to_complex().imag() != 0) refuse();
   if (dtype == DType::float32 && std::isfinite(value.to_double()) &&
       std::abs(value.to_double()) > static_cast<double>(std::numeric_limits<float>::max()))
     refuse();

@@ -1,4 +1,6 @@
 // x[...] and x[...] = y, taken apart into view operators and index/index_put_ as PyTorch takes them apart.
+#include <complex>
+
 #include "python/objects.h"
 #include "tern/autograd/history.h"
 #include "tern/base/format.h"
@@ -215,8 +217,8 @@ int set_item(PyObject* self, PyObject* index, PyObject* value) noexcept {
     } else if (maybe_scalar(value, number) && (!is_numpy_scalar(value) || PyFloat_Check(value) ||
                                                PyComplex_Check(value) || PyIndex_Check(value))) {
       is_scalar = true;
-      if (number.is_complex() && number.complex().imag() == 0 && !t.is_complex())
-        number = Scalar(number.complex().real());
+      if (number.is_complex() && number.to_complex().imag() == 0 && !t.is_complex())
+        number = Scalar(number.to_complex().real());
       int overflow = 0;
       if (PyLong_Check(value)) PyLong_AsLongLongAndOverflow(value, &overflow);
       if (overflow && t.dtype() != DType::uint64) fail(ErrorKind::value, "Overflow when unpacking long long");

@@ -1,6 +1,7 @@
 // Operators as Python objects: a packet (tern.add), one overload of it (tern.ops.aten.add.Tensor), a method
 // (x.add). None is bound by hand: a call parses its arguments from the schema.
 #include <nanobind/stl/string_view.h>
+#include <memory>
 #include <unordered_map>
 
 #include "python/objects.h"

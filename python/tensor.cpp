@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <complex>
 
 #include "python/objects.h"
 #include "tern/autograd/autograd.h"
@@ -436,7 +437,7 @@ PyGetSetDef attributes[] = {
      nullptr, nullptr, nullptr},
     {"_base", getter<+[](const Tensor& t) {
        if (!t->base) Py_RETURN_NONE;
-       t->base->refs.fetch_add(1, std::memory_order_relaxed);
+       t->base->refs.add();
        return wrap(Tensor::adopt(t->base));
      }>,
      nullptr, nullptr, nullptr},

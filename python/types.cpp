@@ -4,6 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <complex>
+#include <memory>
+
 #include "python/objects.h"
 #include "tern/base/format.h"
 #include "tern/tensor/generator.h"

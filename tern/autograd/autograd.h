@@ -51,8 +51,8 @@ void mark_inference(const Tensor& result, const Tensor* source = nullptr);
 // What becomes of tensors that are saved for backward on this thread: `pack` gives what is kept instead of
 // the tensor, `unpack` turns it into a tensor again. The last pair pushed is used.
 struct SavedTensorHooks {
-  tern::Function<std::shared_ptr<void>(const Tensor&)> pack;
-  tern::Function<Tensor(const std::shared_ptr<void>&)> unpack;
+  tern::Function<Shared<void>(const Tensor&)> pack;
+  tern::Function<Tensor(const Shared<void>&)> unpack;
 };
 void push_saved_tensor_hooks(SavedTensorHooks hooks);  // throws while they are forbidden
 void pop_saved_tensor_hooks();
@@ -80,8 +80,8 @@ class Context {
   void save(Span<const Tensor> tensors);  // inputs or outputs; checked for in-place changes when read
   Tensor saved(size_t i) const;
   size_t saved_count() const;
-  void mark_non_differentiable(const Tensor& output) { non_differentiable.push_back(output); }
-  void mark_dirty(const Tensor& input) { dirty.push_back(input); }
+  void mark_non_differentiable(const Tensor& output);
+  void mark_dirty(const Tensor& input);
   bool needs_input_grad(size_t i) const { return needs[i]; }
   std::vector<Value> values;      // anything else backward wants
   std::vector<bool> needs;        // which inputs require a gradient

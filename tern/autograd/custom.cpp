@@ -1,5 +1,6 @@
 // Functions with a backward of their own.
 #include <algorithm>
+#include <memory>
 
 #include "tern/autograd/history.h"
 #include "tern/base/format.h"
@@ -34,6 +35,8 @@ struct CustomNode : GradNode, std::enable_shared_from_this<CustomNode> {
 Context::Context() = default;
 Context::~Context() = default;
 void Context::save(Span<const Tensor> tensors) { to_save_ = tensors.vec(); }
+void Context::mark_non_differentiable(const Tensor& output) { non_differentiable.push_back(output); }
+void Context::mark_dirty(const Tensor& input) { dirty.push_back(input); }
 size_t Context::saved_count() const { return saved_.size(); }
 Tensor Context::saved(size_t i) const {
   if (i >= saved_.size()) failf(ErrorKind::index, "saved({}): only {} tensors were saved", i, saved_.size());

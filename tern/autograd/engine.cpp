@@ -1,6 +1,7 @@
 // The engine: runs recorded nodes from the outputs back, latest first, each when all its gradients have
 // arrived.
 #include <algorithm>
+#include <memory>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>

@@ -42,7 +42,8 @@ struct Accumulate : GradNode {
     if (!meta.grad.defined()) {
       // Our own copy unless nobody else can see this one.
       meta.grad = thread_state.grad_enabled ? g : g.detach();
-      if (!thread_state.grad_enabled && (g->refs > 2 || g.storage().use_count() > 2 || !g.is_contiguous()))
+      if (!thread_state.grad_enabled &&
+          (g->refs.load() > 2 || g.storage().use_count() > 2 || !g.is_contiguous()))
         meta.grad = tern::clone(meta.grad);
     } else if (thread_state.grad_enabled) {
       meta.grad = meta.grad + g;
@@ -213,7 +214,7 @@ namespace {
 Tensor newer_base(const Tensor& t) {
   if (!t->storage->rungs || !t->base) return {};
   if (t->autograd && t->autograd->version == t.version()) return {};
-  t->base->refs.fetch_add(1, std::memory_order_relaxed);
+  t->base->refs.add();
   return Tensor::adopt(t->base);
 }
 }  // namespace

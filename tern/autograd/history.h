@@ -53,7 +53,7 @@ struct GradNode {
 // What a user's hook made of a saved tensor.
 struct PackedTensor {
   std::shared_ptr<const SavedTensorHooks> hooks;
-  std::shared_ptr<void> value;
+  Shared<void> value;
   Edge edge;
 };
 

@@ -1,5 +1,7 @@
 // The autograd rung: saves what the formulas name, goes down, links the history of what comes back.
 #include <algorithm>
+#include <complex>
+#include <memory>
 
 #include "tern/autograd/history.h"
 #include "tern/base/format.h"
@@ -85,7 +87,7 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
           s.value = Value(static_cast<int64_t>(a[i].count));
           break;
         case ArgKind::complex_:
-          s.number = *a[i].complex_ptr;
+          s.number = {a[i].complex_ptr[0], a[i].complex_ptr[1]};
           break;
         case ArgKind::generator:
           s.kind = ArgKind::none;
@@ -335,7 +337,7 @@ void rebase(const Tensor& self, const std::shared_ptr<GradNode>& node) {
     if (self.storage().use_count() > 1) self.storage()->rungs |= rung_autograd;
     return;
   }
-  self->base->refs.fetch_add(1, std::memory_order_relaxed);
+  self->base->refs.add();
   Tensor base = Tensor::adopt(self->base);
   auto slices = std::make_shared<CopySlices>();
   slices->inner = node;

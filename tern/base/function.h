@@ -1,8 +1,9 @@
 // A shared, copyable callable, without <functional>: hooks, backends and users' operators are kept as these.
 #pragma once
-#include <memory>
 #include <type_traits>
 #include <utility>
+
+#include "tern/base/pointer.h"
 
 namespace tern {
 
@@ -17,7 +18,7 @@ class Function<R(A...)> {
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Function> && std::is_invocable_r_v<R, F&, A...>)
       Function(F f)
-      : state_(std::make_shared<F>(std::move(f))), invoke_([](void* state, A... args) -> R {
+      : state_(new_shared<F>(std::move(f))), invoke_([](void* state, A... args) -> R {
           return (*static_cast<F*>(state))(std::forward<A>(args)...);
         }) {}
 
@@ -25,7 +26,7 @@ class Function<R(A...)> {
   R operator()(A... args) const { return invoke_(state_.get(), std::forward<A>(args)...); }
 
  private:
-  std::shared_ptr<void> state_;
+  Shared<void> state_;
   R (*invoke_)(void*, A...) = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // Recorder: writes every call it sees into a graph. Mounted on the record rung it sees what the user called
 // (trace, training export); on the core rung what is left after mutation and composites are gone.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/dispatch/autocast.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/recording.h"
@@ -44,11 +45,11 @@ class Recorder : public Mode, public TraceListener {
   std::optional<SymInt> unknown_size(Loc loc) override;
 
   ir::Graph& graph;
-  std::shared_ptr<ShapeEnv> shapes;  // symbols made here: sizes while tracing, item() under export
-  Unknown unknown;                   // by default an inline constant
-  bool sizes_as_nodes = false;       // a trace: size() is recorded; an export has symbols already
-  bool force_outplace = false;       // in-place calls are recorded as their functional form
-  static const ir::Origin* here();   // the user's line and module
+  Shared<ShapeEnv> shapes;          // symbols made here: sizes while tracing, item() under export
+  Unknown unknown;                  // by default an inline constant
+  bool sizes_as_nodes = false;      // a trace: size() is recorded; an export has symbols already
+  bool force_outplace = false;      // in-place calls are recorded as their functional form
+  static const ir::Origin* here();  // the user's line and module
   // Under which modes a node was recorded, where they are not those the capture began with: such nodes become
   // regions of the program (wrap_with_set_grad_enabled, wrap_with_autocast).
   struct Region {

@@ -3,6 +3,7 @@
 // passed on.
 #pragma once
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
 
 namespace tern {
@@ -17,13 +18,13 @@ struct RetraceOptions {
   // Example inputs: fake tensors with the wanted (symbolic) sizes. By default made from the types of the
   // graph's inputs.
   std::vector<tern::Value> inputs = {};
-  std::shared_ptr<ShapeEnv> shapes = {};  // by default the graph's
+  Shared<ShapeEnv> shapes = {};  // by default the graph's
   bool keep_names = true;
   bool unroll = false;  // rounds of loops that are sure to come, one by one
 };
 
 struct Retraced {
-  std::unique_ptr<ir::Graph> graph;
+  Owned<ir::Graph> graph;
   // Inputs that the program writes to: their new values come first among the outputs, in this order.
   std::vector<size_t> mutated;
   std::vector<tern::Value> outputs;  // fake: the user's outputs, for their shapes

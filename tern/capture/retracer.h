@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tern/base/pointer.h"
 #include "tern/capture/functional.h"
 #include "tern/capture/known.h"
 #include "tern/capture/recorder.h"
@@ -36,12 +37,9 @@ class Core : public Recorder {
 class Retracer {
  public:
   Retracer(const ir::Graph& from, const RetraceOptions& options)
-      : from_(from),
-        options_(options),
-        graph_(std::make_unique<ir::Graph>()),
-        core_(*graph_, options.expand) {
+      : from_(from), options_(options), graph_(new_owned<ir::Graph>()), core_(*graph_, options.expand) {
     graph_->shapes = options.shapes ? options.shapes : from.shapes;
-    if (!graph_->shapes) graph_->shapes = std::make_shared<ShapeEnv>();
+    if (!graph_->shapes) graph_->shapes = new_shared<ShapeEnv>();
     graph_->name = from.name;
     core_.shapes = graph_->shapes;
     functional_.on_copies = [this](const Op& op, const tern::Value& names,
@@ -129,7 +127,7 @@ class Retracer {
 
   const ir::Graph& from_;
   const RetraceOptions& options_;
-  std::unique_ptr<ir::Graph> graph_;
+  Owned<ir::Graph> graph_;
   Core core_;
   Functional functional_;
   std::unordered_map<const ir::Value*, tern::Value> values_;

@@ -46,7 +46,7 @@ tern::Value fake_of(const tern::Value& v) {
 class Propagator {
  public:
   Propagator(ir::Graph& graph, const ShapeOptions& options) : graph_(graph), options_(options) {
-    if (!graph.shapes) graph.shapes = std::make_shared<ShapeEnv>();
+    if (!graph.shapes) graph.shapes = new_shared<ShapeEnv>();
     collect_writes(graph.top(), set_attributes_);
   }
 

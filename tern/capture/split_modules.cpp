@@ -41,7 +41,7 @@ class Splitter {
     SubMethod method;
     method.path = path;
     method.name = method_name_(path);
-    method.graph = std::make_unique<ir::Graph>();
+    method.graph = new_owned<ir::Graph>();
     ir::Graph& g = *method.graph;
     g.shapes = graph_.shapes;
     ir::Value& self = g.add_input(ir::Type::class_named(join_path(class_name_, path.view())), "self");

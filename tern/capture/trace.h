@@ -3,6 +3,7 @@
 #pragma once
 #include "tern/autograd/autograd.h"
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/capture/recorder.h"
 #include "tern/ir/graph.h"
 #include "tern/nn/module.h"
@@ -35,11 +36,11 @@ struct TraceOptions {
 struct SubMethod {
   Symbol path;
   std::string name;
-  std::unique_ptr<ir::Graph> graph;
+  Owned<ir::Graph> graph;
 };
 
 struct Trace {
-  std::unique_ptr<ir::Graph> graph;
+  Owned<ir::Graph> graph;
   std::vector<SubMethod> methods;
   tern::Value outputs;  // what the function gave
 };
@@ -75,7 +76,7 @@ class Tracer final : public nn::CallObserver, public autograd::ApplyRecorder {
   ir::In unknown(const Tensor& t);
 
   const TraceOptions& options_;
-  std::unique_ptr<ir::Graph> graph_;
+  Owned<ir::Graph> graph_;
   Recorder recorder_;
   ir::Value* self_ = nullptr;
   ir::Node* last_attribute_ = nullptr;

@@ -86,7 +86,7 @@ struct Compiled::State {
   }
 };
 
-Compiled::Compiled(Exportable what, CompileOptions options) : state_(std::make_shared<State>()) {
+Compiled::Compiled(Exportable what, CompileOptions options) : state_(new_shared<State>()) {
   state_->what = std::move(what);
   state_->options = std::move(options);
 }

@@ -3,6 +3,7 @@
 //   auto fast = compile(net, {.backend = "onnxrt"});
 //   Tensor y = fast(x);
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/export/export.h"
 #include "tern/runtime/session.h"
 
@@ -32,7 +33,7 @@ class Compiled {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 template <class T>

@@ -1,5 +1,6 @@
 // From Values to Args by the schema: what the interpreter, Python and scripts call operators through.
 #include <algorithm>
+#include <complex>
 #include <deque>
 #include <memory>
 
@@ -141,7 +142,7 @@ Bound::Bound(const Op& op, Span<const Value> positional, Span<const std::pair<Sy
   std::string why;
   if (!assign(schema, positional, keywords, slots, &why, keywords.empty()))
     failf(ErrorKind::type, "{}(): {}\n  {}", schema.qualified(), why, schema.str());
-  auto room = std::make_unique<Room>();
+  auto room = new_owned<Room>();
   room->args.resize(schema.args.size());
   for (size_t i = 0; i < slots.size(); ++i) {
     const SchemaArg& a = schema.args[i];

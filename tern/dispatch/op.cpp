@@ -1,7 +1,6 @@
 #include "tern/dispatch/op.h"
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -23,8 +22,8 @@ std::string_view overload_of(const Op& op) {
 struct Registry {
   std::shared_mutex mutex;
   using List = std::vector<const Op*>;
-  std::unordered_map<Symbol, std::unique_ptr<List>> by_name;
-  std::vector<std::unique_ptr<List>> replaced;  // readers keep references
+  std::unordered_map<Symbol, Owned<List>> by_name;
+  std::vector<Owned<List>> replaced;  // readers keep references
   std::vector<const Op*> all;
 
   Registry() {
@@ -47,11 +46,11 @@ struct Registry {
     std::string_view name = full.substr(0, full.find('.'));
     Symbol symbol =
         name.find("::") == std::string_view::npos ? Symbol("aten::" + std::string(name)) : Symbol(name);
-    std::unique_ptr<List>& list = by_name[symbol];
+    Owned<List>& list = by_name[symbol];
     if (!list) {
-      list = std::make_unique<List>();
+      list = new_owned<List>();
     } else if (readers) {
-      auto longer = std::make_unique<List>(*list);
+      auto longer = new_owned<List>(*list);
       replaced.push_back(std::exchange(list, std::move(longer)));
     }
     list->push_back(&op);
@@ -83,9 +82,9 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 const Schema& Op::parse() const {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  if (const Schema* s = parsed.load(std::memory_order_acquire)) return *s;
+  if (const Schema* s = parsed.load()) return *s;
   auto* s = new Schema(parse_schema(text));
-  parsed.store(s, std::memory_order_release);
+  parsed.store(s);
   return *s;
 }
 
@@ -157,7 +156,7 @@ const Op& define(std::string_view schema, Definition definition) {
   const Definition* kept = &made->definition;
   Op* op = &made->op;
   op->text = made->text.c_str();
-  op->parsed = &made->schema;
+  op->parsed.store(&made->schema);
   op->flags = op_user;
   const size_t args = made->schema.args.size(), returns = made->schema.returns.size();
   op->arity = static_cast<uint8_t>(args);

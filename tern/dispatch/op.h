@@ -1,7 +1,6 @@
 // Op: an operator as the house sees it: one row with its schema, its functions and its relatives.
 #pragma once
-#include <atomic>
-
+#include "tern/base/counter.h"
 #include "tern/base/few.h"
 #include "tern/base/function.h"
 #include "tern/dispatch/schema.h"
@@ -88,11 +87,11 @@ struct Op {
   const char* where = "";                  // "activation.ops:12"
   const Definition* definition = nullptr;  // of a user's operator
 
-  mutable std::atomic<const Schema*> parsed{nullptr};
-  mutable std::atomic<void*> loops{nullptr};  // pointwise: resolved loops by dtype
+  mutable Published<const Schema> parsed;
+  mutable Published<void> loops;  // pointwise: resolved loops by dtype
 
   const Schema& schema() const {
-    const Schema* s = parsed.load(std::memory_order_acquire);
+    const Schema* s = parsed.load();
     return s ? *s : parse();
   }
   bool is(uint32_t flag) const { return flags & flag; }

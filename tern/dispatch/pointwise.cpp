@@ -1,6 +1,7 @@
 #include "tern/dispatch/pointwise.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 
 #include "tern/base/format.h"
@@ -73,20 +74,15 @@ struct Loops {
 };
 
 kernels::Loop loop_of(const Op& op, DType compute) {
-  auto* loops = static_cast<Loops*>(op.loops.load(std::memory_order_acquire));
+  auto* loops = static_cast<Loops*>(op.loops.load());
   if (!loops) {
     auto* fresh = new Loops;
     for (int d = 0; d < 32; ++d) {
       if (element_size(static_cast<DType>(d)) == 0) continue;
       fresh->by_dtype[d] = kernels::find_loop(op.loop, static_cast<DType>(d));
     }
-    void* expected = nullptr;
-    if (op.loops.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel))
-      loops = fresh;
-    else {
-      delete fresh;
-      loops = static_cast<Loops*>(expected);
-    }
+    loops = static_cast<Loops*>(op.loops.set_once(fresh));
+    if (loops != fresh) delete fresh;
   }
   return loops->by_dtype[static_cast<int>(compute)];
 }

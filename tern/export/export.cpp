@@ -1,5 +1,6 @@
 #include "tern/export/export.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -64,9 +65,9 @@ class Exporter {
   Exporter(const Exportable& what, const NamedValues& args, const ExportOptions& options)
       : what_(what),
         options_(options),
-        data_(std::make_shared<ExportedProgram::Data>()),
-        shapes_(std::make_shared<ShapeEnv>()),
-        graph_(*(data_->graph = std::make_unique<ir::Graph>())),
+        data_(new_shared<ExportedProgram::Data>()),
+        shapes_(new_shared<ShapeEnv>()),
+        graph_(*(data_->graph = new_owned<ir::Graph>())),
         recorder_(graph_, rung_record) {
     graph_.shapes = recorder_.shapes = shapes_;
     recorder_.unknown = [this](const Tensor& t) { return lift(t); };
@@ -337,8 +338,8 @@ class Exporter {
 
   const Exportable& what_;
   const ExportOptions& options_;
-  std::shared_ptr<ExportedProgram::Data> data_;
-  std::shared_ptr<ShapeEnv> shapes_;
+  Shared<ExportedProgram::Data> data_;
+  Shared<ShapeEnv> shapes_;
   ir::Graph& graph_;
   capture::Recorder recorder_;
   std::vector<Leaf> leaves_;
@@ -382,7 +383,7 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
   }
   capture::Retraced retraced = capture::retrace(*from.graph, options);
 
-  auto data = std::make_shared<ExportedProgram::Data>();
+  auto data = new_shared<ExportedProgram::Data>();
   static_cast<ExportedProgram::Interface&>(*data) = from;
   data->dialect = dialect;
   data->graph = std::move(retraced.graph);

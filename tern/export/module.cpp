@@ -1,5 +1,6 @@
 #include "tern/export/module.h"
 
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -302,7 +303,7 @@ std::string_view last_part(std::string_view path) {
 }  // namespace
 
 ExportedModule::ExportedModule(const ExportedProgram& program, Run run)
-    : runner_(std::make_shared<Runner>(program, std::move(run))) {
+    : runner_(new_shared<Runner>(program, std::move(run))) {
   const ExportedProgram::Data& d = program.data();
   set_type(d.root_type.empty() ? "torch.fx.graph_module.GraphModule" : d.root_type);
   std::unordered_map<std::string, std::string> types;

@@ -1,5 +1,6 @@
 // ExportedModule: an ExportedProgram that is called like the module it was made from.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/export/program.h"
 #include "tern/nn/module.h"
 #include "tern/tree/convert.h"
@@ -32,7 +33,7 @@ class ExportedModule : public nn::Module {
 
  private:
   struct Runner;
-  std::shared_ptr<const Runner> runner_;
+  Shared<const Runner> runner_;
 };
 
 }  // namespace tern

@@ -53,7 +53,7 @@ void make_tensors_of_numbers(ir::Graph& graph) { visit(graph, graph.top(), false
 
 ExportedProgram with_tensors_for_numbers(const ExportedProgram& program) {
   if (!visit(program.graph(), program.graph().top(), true)) return program;
-  auto data = std::make_shared<ExportedProgram::Data>();
+  auto data = new_shared<ExportedProgram::Data>();
   static_cast<ExportedProgram::Interface&>(*data) = program.data();
   data->graph = program.graph().clone();
   make_tensors_of_numbers(*data->graph);

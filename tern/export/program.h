@@ -2,16 +2,16 @@
 // inputs stand in the order parameters, buffers, constants, the user's inputs; its outputs are the new values
 // of what the program writes to (functional dialects), then the user's outputs.
 #pragma once
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
+#include "tern/sym/guard.h"
 #include "tern/sym/range.h"
-#include "tern/sym/shape_env.h"
 #include "tern/tree/tree.h"
 
 namespace tern {
@@ -91,11 +91,11 @@ class ExportedProgram {
     std::string root_type;  // the class that was exported
   };
   struct Data : Interface {
-    std::unique_ptr<ir::Graph> graph;
+    Owned<ir::Graph> graph;
   };
 
   ExportedProgram() = default;  // no program
-  explicit ExportedProgram(std::shared_ptr<Data> data) : data_(std::move(data)) {}
+  explicit ExportedProgram(Shared<Data> data) : data_(std::move(data)) {}
   bool defined() const { return data_ != nullptr; }
   const Data& data() const { return *data_; }
   Data& mutable_data() const { return *data_; }  // for passes; every copy of the handle sees the change
@@ -127,7 +127,7 @@ class ExportedProgram {
   std::string str() const;   // as PyTorch prints an ExportedProgram
 
  private:
-  std::shared_ptr<Data> data_;
+  Shared<Data> data_;
 };
 
 // Throws Error(internal) where signature, graph and state do not fit together.

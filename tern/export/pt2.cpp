@@ -174,7 +174,7 @@ class Loader {
 
   ExportedProgram load() {
     for (const io::ZipMember& m : zip_.members()) total_ += m.size;
-    std::shared_ptr<ExportedProgram::Data> data =
+    Shared<ExportedProgram::Data> data =
         zip_.find("serialized_exported_program.json") ? load_files() : load_archive();
     ExportedProgram program(data);
     check(program);
@@ -184,7 +184,7 @@ class Loader {
  private:
   [[noreturn]] void bad(const std::string& what) { failf(ErrorKind::file, "{}: {}", label_, what); }
 
-  std::shared_ptr<ExportedProgram::Data> load_archive() {
+  Shared<ExportedProgram::Data> load_archive() {
     std::string root;
     bool found = false;
     for (const io::ZipMember& m : zip_.members())
@@ -202,7 +202,7 @@ class Loader {
     if (model.empty())
       bad("it holds no exported program (models/*.json); compiled packages are not supported");
     auto doc = json(root + "models/" + model + ".json");
-    std::shared_ptr<ExportedProgram::Data> data = pt2::read_program(doc->root());
+    Shared<ExportedProgram::Data> data = pt2::read_program(doc->root());
     data->state = payload(root + "data/weights/", model + "_weights_config.json");
     data->constants = payload(root + "data/constants/", model + "_constants_config.json");
     if (zip_.find(root + "data/sample_inputs/" + model + ".pt"))
@@ -211,9 +211,9 @@ class Loader {
     return data;
   }
 
-  std::shared_ptr<ExportedProgram::Data> load_files() {
+  Shared<ExportedProgram::Data> load_files() {
     auto doc = json("serialized_exported_program.json");
-    std::shared_ptr<ExportedProgram::Data> data = pt2::read_program(doc->root());
+    Shared<ExportedProgram::Data> data = pt2::read_program(doc->root());
     data->state = tensors("serialized_state_dict.pt");
     data->constants = tensors("serialized_constants.pt");
     if (zip_.find("serialized_example_inputs.pt")) read_examples(*data, "serialized_example_inputs.pt");
@@ -221,7 +221,7 @@ class Loader {
     return data;
   }
 
-  std::shared_ptr<const io::JsonDoc> json(const std::string& member) {
+  Shared<const io::JsonDoc> json(const std::string& member) {
     return io::parse_json(zip_.read(member, io::Crc::check), fmt::format("{}: {}", label_, member));
   }
 

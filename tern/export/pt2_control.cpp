@@ -230,10 +230,10 @@ void collect_symbols(const ir::Block& block, std::set<std::string>& names) {
 ExportedProgram with_control_operators(const ExportedProgram& program) {
   const ExportedProgram::Data& from = program.data();
   if (!has_control(from.graph->top())) return program;
-  auto data = std::make_shared<ExportedProgram::Data>();
+  auto data = new_shared<ExportedProgram::Data>();
   static_cast<ExportedProgram::Interface&>(*data) = from;
   data->graph = from.graph->clone();
-  if (!data->graph->shapes) data->graph->shapes = std::make_shared<ShapeEnv>();
+  if (!data->graph->shapes) data->graph->shapes = new_shared<ShapeEnv>();
   Converter converter(*data->graph);
   converter.run(data->graph->top());
   converter.tidy(data->graph->top());

@@ -1,4 +1,5 @@
 // An ExportedProgram as the JSON of the .pt2 schema.
+#include <complex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -10,6 +11,7 @@
 #include "tern/export/pt2_schema.h"
 #include "tern/export/pt2_symbols.h"
 #include "tern/ir/higher_order.h"
+#include "tern/sym/shape_env.h"
 
 namespace tern::pt2 {
 namespace {
@@ -20,7 +22,7 @@ class ProgramJson {
       : program_(program),
         data_(program.data()),
         graph_(program.graph()),
-        shapes_(graph_.shapes ? graph_.shapes : std::make_shared<ShapeEnv>()),
+        shapes_(graph_.shapes ? graph_.shapes : new_shared<ShapeEnv>()),
         symbols_(*shapes_) {
     for (const auto& [input, symbol] : data_.int_inputs) symbols_.set(*graph_.inputs()[input], symbol);
   }
@@ -747,7 +749,7 @@ class ProgramJson {
   const ExportedProgram& program_;
   const ExportedProgram::Data& data_;
   const ir::Graph& graph_;
-  std::shared_ptr<ShapeEnv> shapes_;
+  Shared<ShapeEnv> shapes_;
   GraphSymbols symbols_;
   io::JsonWriter w_;
   std::unordered_map<std::string_view, size_t> next_graph_;  // by the operator's kind

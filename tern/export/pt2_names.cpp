@@ -40,7 +40,7 @@ ExportedProgram with_identifiers(const ExportedProgram& program) {
   each_value(from.graph->top(), [&](ir::Value& v) { good &= is_identifier(v.name()); });
   if (good) return program;
 
-  auto data = std::make_shared<ExportedProgram::Data>();
+  auto data = new_shared<ExportedProgram::Data>();
   static_cast<ExportedProgram::Interface&>(*data) = from;
   data->graph = from.graph->clone();
   std::unordered_map<std::string, std::string> renamed;

@@ -1,4 +1,5 @@
 // The JSON of the .pt2 schema as an ExportedProgram.
+#include <complex>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -7,6 +8,7 @@
 #include "tern/export/pt2_origin.h"
 #include "tern/export/pt2_schema.h"
 #include "tern/ir/higher_order.h"
+#include "tern/sym/shape_env.h"
 
 namespace tern::pt2 {
 namespace {
@@ -44,12 +46,12 @@ struct Names {
 
 class ProgramReader {
  public:
-  explicit ProgramReader(Json root) : root_(root), data_(std::make_shared<ExportedProgram::Data>()) {
-    data_->graph = std::make_unique<ir::Graph>();
-    data_->graph->shapes = std::make_shared<ShapeEnv>();
+  explicit ProgramReader(Json root) : root_(root), data_(new_shared<ExportedProgram::Data>()) {
+    data_->graph = new_owned<ir::Graph>();
+    data_->graph->shapes = new_shared<ShapeEnv>();
   }
 
-  std::shared_ptr<ExportedProgram::Data> read() {
+  Shared<ExportedProgram::Data> read() {
     if (auto version = maybe(root_, "schema_version")) {
       int64_t major = (*version)["major"].as_int();
       if (major < 1 || major > 8)
@@ -781,7 +783,7 @@ class ProgramReader {
   }
 
   Json root_;
-  std::shared_ptr<ExportedProgram::Data> data_;
+  Shared<ExportedProgram::Data> data_;
   std::vector<std::pair<std::string, Range>> ranges_;
   std::unordered_map<std::string, std::optional<int64_t>> hints_;
   int depth_ = 0;
@@ -789,6 +791,6 @@ class ProgramReader {
 
 }  // namespace
 
-std::shared_ptr<ExportedProgram::Data> read_program(Json root) { return ProgramReader(root).read(); }
+Shared<ExportedProgram::Data> read_program(Json root) { return ProgramReader(root).read(); }
 
 }  // namespace tern::pt2

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "tern/base/pointer.h"
 #include "tern/export/program.h"
 #include "tern/io/json.h"
 
@@ -34,6 +35,6 @@ std::string program_json(const ExportedProgram& program);
 void write_tensor_meta(io::JsonWriter& w, const Tensor& t, int64_t offset);
 
 // Everything but weights, constants and examples.
-std::shared_ptr<ExportedProgram::Data> read_program(io::Json root);
+Shared<ExportedProgram::Data> read_program(io::Json root);
 
 }  // namespace tern::pt2

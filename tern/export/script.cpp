@@ -12,6 +12,7 @@
 #include "tern/export/script_values.h"
 #include "tern/ops.h"
 #include "tern/script/signature.h"
+#include "tern/sym/shape_env.h"
 
 namespace tern {
 namespace {
@@ -107,8 +108,8 @@ void fold_number(ir::Graph& graph, ir::Node& read, const Tensor& t) {
 }  // namespace
 
 ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method) {
-  std::unique_ptr<ir::Graph> graph = module.whole_graph(method);
-  auto data = std::make_shared<ExportedProgram::Data>();
+  Owned<ir::Graph> graph = module.whole_graph(method);
+  auto data = new_shared<ExportedProgram::Data>();
   std::unordered_map<std::string, bool> is_parameter;
   for (const auto& [name, t] : module.named_parameters()) is_parameter[name] = true;
 
@@ -140,7 +141,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, std::string_view me
          "the module is used as a value inside its forward: it cannot become a program");
 
   // State first, then the arguments.
-  data->graph = std::make_unique<ir::Graph>();
+  data->graph = new_owned<ir::Graph>();
   ir::Graph& g = *data->graph;
   g.shapes = graph->shapes;
   ir::ValueMap map;
@@ -210,11 +211,11 @@ ExportedProgram lower_script(ExportedProgram& program) {
 }  // namespace
 
 ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<Value>& examples,
-                            std::string_view method, std::shared_ptr<ShapeEnv> shapes) {
+                            std::string_view method, Shared<ShapeEnv> shapes) {
   ExportedProgram program = from_script(module, method);
   ExportedProgram::Data& data = program.mutable_data();
   if (shapes) data.graph->shapes = std::move(shapes);
-  if (!data.graph->shapes) data.graph->shapes = std::make_shared<ShapeEnv>();
+  if (!data.graph->shapes) data.graph->shapes = new_shared<ShapeEnv>();
   size_t next = 0;
   for (size_t i = 0; i < data.signature.inputs.size(); ++i) {
     InputSpec& spec = data.signature.inputs[i];
@@ -457,7 +458,7 @@ jit::ScriptModule to_script(const ExportedProgram& program) {
     state.push_back({i, in.target, program.state_of(in),
                      in.kind == InputKind::parameter ? script::Role::parameter : script::Role::buffer});
   }
-  std::unique_ptr<ir::Graph> graph = data.graph->clone();
+  Owned<ir::Graph> graph = data.graph->clone();
   write_control_as_script(*graph);
   write_back(*graph, data.signature);
   if (graph->outputs().size() != 1 || !data.out_spec.is_leaf()) {

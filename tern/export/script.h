@@ -1,5 +1,6 @@
 // Between TorchScript and exported programs.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/export/program.h"
 #include "tern/jit/script_module.h"
 
@@ -13,7 +14,7 @@ ExportedProgram from_script(const jit::ScriptModule& module, std::string_view me
 // are expanded. A size that is a symbol of `shapes` stays dynamic; other values than tensors become
 // constants.
 ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<Value>& examples,
-                            std::string_view method = "forward", std::shared_ptr<ShapeEnv> shapes = nullptr);
+                            std::string_view method = "forward", Shared<ShapeEnv> shapes = nullptr);
 // A module whose `forward` is the program's graph; what the program writes to its buffers and inputs is
 // written there before it returns.
 jit::ScriptModule to_script(const ExportedProgram& program);

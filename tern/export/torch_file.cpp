@@ -135,7 +135,7 @@ class Reader {
 
   io::ZipReader zip_;
   std::string label_, root_;
-  std::shared_ptr<const io::PickleDoc> pickle_;
+  Shared<const io::PickleDoc> pickle_;
   std::unordered_map<std::string, io::Blob> storages_;
   std::unordered_map<std::string, Storage> shared_;
 };

@@ -1,6 +1,7 @@
 #include "tern/export/unflatten.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -84,7 +85,7 @@ struct Unflattener {
     order.push_back(path);
     ModulePart part;
     part.path = path;
-    part.graph = std::make_unique<ir::Graph>();
+    part.graph = new_owned<ir::Graph>();
     ir::Graph& g = *part.graph;
     g.shapes = program.graph().shapes;
     ir::ValueMap map;
@@ -228,7 +229,7 @@ struct Unflattener {
 
 }  // namespace
 
-UnflattenedModule::UnflattenedModule(const ExportedProgram& program, std::shared_ptr<const Parts> parts)
+UnflattenedModule::UnflattenedModule(const ExportedProgram& program, Shared<const Parts> parts)
     : ExportedModule(program,
                      [parts, &specs = program.signature().inputs](const std::vector<Value>& inputs) {
                        std::vector<Value> user;
@@ -239,7 +240,7 @@ UnflattenedModule::UnflattenedModule(const ExportedProgram& program, std::shared
       parts_(std::move(parts)) {}
 
 UnflattenedModule unflatten(const ExportedProgram& program) {
-  auto parts = std::make_shared<UnflattenedModule::Parts>();
+  auto parts = new_shared<UnflattenedModule::Parts>();
   for (const InputSpec& s : program.signature().inputs)
     if (s.kind == InputKind::parameter || s.kind == InputKind::buffer || s.kind == InputKind::constant_tensor)
       parts->state.emplace(s.target, program.state_of(s));

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 
+#include "tern/base/pointer.h"
 #include "tern/export/module.h"
 
 namespace tern {
@@ -10,7 +11,7 @@ namespace tern {
 // One call of a module; a module that is called again is "fc@1".
 struct ModulePart {
   std::string path;
-  std::unique_ptr<ir::Graph> graph;  // inputs: placeholders, then state
+  Owned<ir::Graph> graph;  // inputs: placeholders, then state
   std::vector<std::pair<std::string, std::string>>
       attributes;                     // names of the inputs that are state, and their path from here
   std::vector<std::string> targets;   // of the state, from the root
@@ -29,8 +30,8 @@ class UnflattenedModule : public ExportedModule {
  private:
   friend UnflattenedModule unflatten(const ExportedProgram& program);
   struct Parts;
-  UnflattenedModule(const ExportedProgram& program, std::shared_ptr<const Parts> parts);
-  std::shared_ptr<const Parts> parts_;
+  UnflattenedModule(const ExportedProgram& program, Shared<const Parts> parts);
+  Shared<const Parts> parts_;
 };
 
 UnflattenedModule unflatten(const ExportedProgram& program);

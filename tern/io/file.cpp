@@ -88,19 +88,19 @@ std::vector<uint8_t> read_all(int fd, size_t expected, const std::string& path) 
 }  // namespace
 
 Blob own(std::vector<uint8_t> bytes) {
-  auto held = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  auto held = new_shared<const std::vector<uint8_t>>(std::move(bytes));
   return {Bytes(held->data(), held->size()), held};
 }
 
 Blob own(std::string text) {
-  auto held = std::make_shared<const std::string>(std::move(text));
+  auto held = new_shared<const std::string>(std::move(text));
   return {as_bytes(*held), held};
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, MapMode mode) {
+Shared<const MappedFile> MappedFile::open(const std::string& path, MapMode mode) {
   Descriptor file{-1};
   struct stat info = open_for_reading(path, file);
-  std::shared_ptr<MappedFile> map(new MappedFile);
+  Shared<MappedFile> map(new MappedFile);
   map->path_ = path;
   map->writable_ = mode == MapMode::copy_on_write;
   if (!S_ISREG(info.st_mode) || info.st_size == 0) {
@@ -111,9 +111,9 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, MapM
   }
   size_t size = static_cast<size_t>(info.st_size);
   if (size <= kSmall) {
-    map->aligned_.reset(static_cast<uint8_t*>(::operator new (size, std::align_val_t{64})));
-    map->data_ = map->aligned_.get();
-    map->size_ = read_some(file.fd, map->aligned_.get(), size, path);
+    map->aligned_ = static_cast<uint8_t*>(::operator new (size, std::align_val_t{64}));
+    map->data_ = map->aligned_;
+    map->size_ = read_some(file.fd, map->aligned_, size, path);
     return map;
   }
   int protection = map->writable_ ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -125,7 +125,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, MapM
   return map;
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open_shared(const std::string& path, size_t size) {
+Shared<const MappedFile> MappedFile::open_shared(const std::string& path, size_t size) {
   Descriptor file{-1};
   do file.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   while (file.fd < 0 && errno == EINTR);
@@ -135,7 +135,7 @@ std::shared_ptr<const MappedFile> MappedFile::open_shared(const std::string& pat
   if (!S_ISREG(info.st_mode)) failf(ErrorKind::file, "cannot map '{}': it is not a regular file", path);
   if (size > static_cast<size_t>(info.st_size) && ::ftruncate(file.fd, static_cast<off_t>(size)) != 0)
     cannot("make longer", path);
-  std::shared_ptr<MappedFile> map(new MappedFile);
+  Shared<MappedFile> map(new MappedFile);
   map->path_ = path;
   map->writable_ = true;
   if (size == 0) return map;
@@ -148,6 +148,7 @@ std::shared_ptr<const MappedFile> MappedFile::open_shared(const std::string& pat
 
 MappedFile::~MappedFile() {
   if (mapped_ != 0) ::munmap(const_cast<uint8_t*>(data_), mapped_);
+  if (aligned_) ::operator delete (aligned_, std::align_val_t{64});
 }
 
 Blob map_file(const std::string& path, MapMode mode) {

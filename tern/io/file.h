@@ -2,12 +2,11 @@
 // Nothing here knows any format.
 #pragma once
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tern/base/pointer.h"
 #include "tern/base/span.h"
 
 namespace tern::io {
@@ -24,7 +23,7 @@ inline std::string_view as_text(Bytes bytes) {
 // Borrowed bytes together with what keeps them alive. Cheap to copy.
 struct Blob {
   Bytes bytes;
-  std::shared_ptr<const void> owner;
+  Shared<const void> owner;
 };
 Blob own(std::vector<uint8_t> bytes);
 Blob own(std::string text);
@@ -39,10 +38,10 @@ enum class MapMode : uint8_t {
 class MappedFile {
  public:
   // Throws ErrorKind::file with path and reason.
-  static std::shared_ptr<const MappedFile> open(const std::string& path, MapMode mode = MapMode::read_only);
+  static Shared<const MappedFile> open(const std::string& path, MapMode mode = MapMode::read_only);
   // The first `size` bytes, and what is written to them is written to the file, which is made or made longer
   // as needed.
-  static std::shared_ptr<const MappedFile> open_shared(const std::string& path, size_t size);
+  static Shared<const MappedFile> open_shared(const std::string& path, size_t size);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
@@ -61,10 +60,7 @@ class MappedFile {
   size_t mapped_ = 0;  // bytes to unmap; 0 when the content was read
   bool writable_ = false;
   std::vector<uint8_t> memory_;  // of a pipe
-  struct Free {
-    void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<uint8_t, Free> aligned_;  // of a small file
+  uint8_t* aligned_ = nullptr;   // of a small file; its own
 };
 
 Blob map_file(const std::string& path, MapMode mode = MapMode::read_only);

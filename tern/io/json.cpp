@@ -385,8 +385,8 @@ void JsonParser::check_utf8(const char* from, const char* to) const {
   }
 }
 
-std::shared_ptr<const JsonDoc> parse_json(Blob text, std::string label) {
-  std::shared_ptr<JsonDoc> doc(new JsonDoc);
+Shared<const JsonDoc> parse_json(Blob text, std::string label) {
+  Shared<JsonDoc> doc(new JsonDoc);
   doc->label_ = std::move(label);
   doc->source_ = std::move(text);
   const char* start = reinterpret_cast<const char*>(doc->source_.bytes.data());
@@ -397,7 +397,7 @@ std::shared_ptr<const JsonDoc> parse_json(Blob text, std::string label) {
   return doc;
 }
 
-std::shared_ptr<const JsonDoc> parse_json(std::string_view text, std::string label) {
+Shared<const JsonDoc> parse_json(std::string_view text, std::string label) {
   return parse_json(own(std::string(text)), std::move(label));
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tern/base/arena.h"
+#include "tern/base/pointer.h"
 #include "tern/io/file.h"
 
 namespace tern::io {
@@ -87,7 +88,7 @@ class JsonDoc {
   friend class Json;
   friend struct JsonParser;
   friend class JsonWriter;
-  friend std::shared_ptr<const JsonDoc> parse_json(Blob text, std::string label);
+  friend Shared<const JsonDoc> parse_json(Blob text, std::string label);
   JsonDoc() = default;
 
   struct Node {
@@ -114,8 +115,8 @@ class JsonDoc {
 
 // The whole text must be one value. Accepts NaN, Infinity and -Infinity as Python does; refuses duplicate
 // keys, invalid UTF-8 and nesting deeper than 1000.
-std::shared_ptr<const JsonDoc> parse_json(Blob text, std::string label = "json");
-std::shared_ptr<const JsonDoc> parse_json(std::string_view text, std::string label = "json");  // copies
+Shared<const JsonDoc> parse_json(Blob text, std::string label = "json");
+Shared<const JsonDoc> parse_json(std::string_view text, std::string label = "json");  // copies
 
 // Python's repr of a float: 1.0, 1e-05, 1e+16, nan, inf.
 std::string python_repr(double value);

@@ -3,7 +3,7 @@
 
 namespace tern::io {
 
-PickleDoc::PickleDoc() : data_(std::make_unique<Data>()) {}
+PickleDoc::PickleDoc() : data_(new_owned<Data>()) {}
 PickleDoc::~PickleDoc() = default;
 Pickle PickleDoc::root() const { return {this, data_->root}; }
 size_t PickleDoc::node_count() const { return data_->nodes.size(); }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "tern/base/arena.h"
+#include "tern/base/pointer.h"
 #include "tern/io/file.h"
 
 namespace tern::io {
@@ -114,13 +115,13 @@ class PickleDoc {
   friend class Pickle;
   friend class PickleParser;
   struct Data;
-  std::unique_ptr<Data> data_;
+  Owned<Data> data_;
 };
 
 // Parses one pickle from the front of `bytes`; `consumed` gets its length, so that what follows can be read
 // (legacy torch.save writes several). Errors are ErrorKind::file and name offset and opcode.
-std::shared_ptr<const PickleDoc> parse_pickle(Bytes bytes, size_t* consumed = nullptr,
-                                              std::string label = "pickle", PickleLimits limits = {});
+Shared<const PickleDoc> parse_pickle(Bytes bytes, size_t* consumed = nullptr, std::string label = "pickle",
+                                     PickleLimits limits = {});
 
 // Protocol 2, restricted to the opcodes that both Python and TorchScript's unpickler know. The calls write
 // one opcode each, operands first: mark(); string("a"); integer(1); set_items().

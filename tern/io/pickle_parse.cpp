@@ -148,14 +148,14 @@ void append_utf8(std::string& out, uint32_t c) {
 class PickleParser {
  public:
   PickleParser(Bytes bytes, std::string label, PickleLimits limits)
-      : bytes_(bytes), limits_(limits), doc_(std::make_shared<PickleDoc>()), d_(*doc_->data_) {
+      : bytes_(bytes), limits_(limits), doc_(new_shared<PickleDoc>()), d_(*doc_->data_) {
     d_.label = std::move(label);
     size_t likely = std::min<size_t>(bytes.size() / 4, 4096);
     d_.nodes.reserve(likely);
     d_.elements.reserve(likely);
   }
 
-  std::shared_ptr<const PickleDoc> parse(size_t* consumed) {
+  Shared<const PickleDoc> parse(size_t* consumed) {
     while (step()) {
     }
     check_shape();
@@ -450,7 +450,7 @@ class PickleParser {
 
   Bytes bytes_;
   PickleLimits limits_;
-  std::shared_ptr<PickleDoc> doc_;
+  Shared<PickleDoc> doc_;
   PickleDoc::Data& d_;
   size_t at_ = 0, op_at_ = 0;
   uint8_t op_ = 0;
@@ -791,8 +791,7 @@ void PickleParser::check_shape() {
   }
 }
 
-std::shared_ptr<const PickleDoc> parse_pickle(Bytes bytes, size_t* consumed, std::string label,
-                                              PickleLimits limits) {
+Shared<const PickleDoc> parse_pickle(Bytes bytes, size_t* consumed, std::string label, PickleLimits limits) {
   return PickleParser(bytes, std::move(label), limits).parse(consumed);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <utility>
 
+#include "tern/base/pointer.h"
 #include "tern/io/file.h"
 
 namespace tern::io {
@@ -16,7 +17,7 @@ struct SafeTensor {
 struct SafeTensors {
   std::vector<SafeTensor> tensors;  // in the order of the header
   std::vector<std::pair<std::string, std::string>> metadata;
-  std::shared_ptr<const void> owner;  // keeps the bytes alive when they were read from a file
+  Shared<const void> owner;  // keeps the bytes alive when they were read from a file
 
   const SafeTensor* find(std::string_view name) const;  // linear
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 
 #include "tern/base/format.h"
@@ -42,7 +43,7 @@ bool ZipReader::looks_like_zip(Bytes bytes) {
 
 ZipReader::ZipReader(const std::string& path, ZipLimits limits) : ZipReader(MappedFile::open(path), limits) {}
 
-ZipReader::ZipReader(std::shared_ptr<const MappedFile> file, ZipLimits limits)
+ZipReader::ZipReader(Shared<const MappedFile> file, ZipLimits limits)
     : ZipReader(Blob{file->bytes(), file}, file->path(), limits) {}
 
 ZipReader::ZipReader(Blob archive, std::string label, ZipLimits limits)
@@ -364,7 +365,7 @@ void ZipWriter::start_member(std::string_view name, const ZipMemberOptions& opti
   // Deflate may make a member larger than its content, by far less than this margin.
   zip64_ = !options.size || *options.size >= (options.deflate ? kIn64 - (1u << 24) : kIn64);
   declared_ = options.size;
-  deflater_ = options.deflate ? std::make_unique<Deflater>() : nullptr;
+  deflater_ = options.deflate ? new_owned<Deflater>() : nullptr;
 
   // Extra fields: zip64 sizes (unknown yet, the descriptor has them), then "FB" + length + 'Z's up to
   // alignment.

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "tern/base/pointer.h"
 #include "tern/io/file.h"
 
 namespace tern::io {
@@ -39,7 +40,7 @@ class ZipReader {
   static bool looks_like_zip(Bytes bytes);
 
   explicit ZipReader(const std::string& path, ZipLimits limits = {});
-  explicit ZipReader(std::shared_ptr<const MappedFile> file, ZipLimits limits = {});
+  explicit ZipReader(Shared<const MappedFile> file, ZipLimits limits = {});
   ZipReader(Blob archive, std::string label, ZipLimits limits = {});
 
   Span<const ZipMember> members() const { return members_; }
@@ -109,7 +110,7 @@ class ZipWriter {
   uint64_t base_;  // where in the sink the archive starts
   std::vector<ZipMember> members_;
   std::vector<uint32_t> name_table_;  // open addressing over members_, to refuse duplicates
-  std::unique_ptr<Deflater> deflater_;
+  Owned<Deflater> deflater_;
   std::optional<uint64_t> declared_;
   bool open_ = false;
   bool zip64_ = false;

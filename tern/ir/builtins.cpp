@@ -1,6 +1,7 @@
 #include "tern/ir/builtins.h"
 
 #include <cmath>
+#include <complex>
 #include <unordered_map>
 
 #include "tern/base/format.h"

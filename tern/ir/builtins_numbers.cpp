@@ -1,6 +1,7 @@
 // Builtins on numbers: arithmetic, mathematics, comparisons, conversions.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <numeric>
 #include <optional>
 

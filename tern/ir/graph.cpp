@@ -333,7 +333,7 @@ void Block::remove_param(size_t i) {
 
 // ---- the graph ----
 
-Graph::Graph() : names_(std::make_unique<Names>()) {
+Graph::Graph() : names_(new_owned<Names>()) {
   top_ = &new_block(nullptr);
   point_ = top_->return_;
 }
@@ -601,8 +601,8 @@ void Graph::set_name(Value& v, std::string_view exact) {
 }
 std::string Graph::fresh_name(std::string_view hint) const { return names_->peek(hint).str(); }
 
-std::unique_ptr<Graph> Graph::clone() const {
-  auto g = std::make_unique<Graph>();
+Owned<Graph> Graph::clone() const {
+  auto g = new_owned<Graph>();
   g->shapes = shapes;
   g->name = name;
   ValueMap map;

@@ -2,7 +2,6 @@
 // operator, or structural (prim::If, prim::ListConstruct, ...); its inputs stand in schema order, constants
 // and lists inline.
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "tern/base/arena.h"
 #include "tern/base/flat_map.h"
 #include "tern/base/location.h"
+#include "tern/base/pointer.h"
 #include "tern/base/span.h"
 #include "tern/base/symbol.h"
 #include "tern/ir/type.h"
@@ -349,12 +349,12 @@ class Graph {
   void set_name(Value& v, std::string_view exact);      // throws if it is taken
   std::string fresh_name(std::string_view hint) const;  // what the next value of that hint would be called
 
-  std::unique_ptr<Graph> clone() const;
+  Owned<Graph> clone() const;
   size_t num_nodes() const { return num_nodes_; }  // blocks included
   size_t bytes() const;                            // of the arena and the names
   std::string str() const;                         // the native text
 
-  std::shared_ptr<ShapeEnv> shapes;  // of the symbolic dims; may be null
+  Shared<ShapeEnv> shapes;  // of the symbolic dims; may be null
   std::string name;
 
  private:
@@ -381,7 +381,7 @@ class Graph {
   void reorder(Block& block);
 
   Arena arena_{1 << 14};
-  std::unique_ptr<Names> names_;
+  Owned<Names> names_;
   Use* free_uses_ = nullptr;
   Block* top_ = nullptr;
   Node* point_ = nullptr;

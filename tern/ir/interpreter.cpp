@@ -1,6 +1,7 @@
 #include "tern/ir/interpreter.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/autocast.h"
@@ -511,7 +512,7 @@ struct Runner {
 }  // namespace
 
 Program::Program(const Graph& graph, bool unknown_when_reached)
-    : code_(std::make_unique<Code>(graph, unknown_when_reached)) {}
+    : code_(new_owned<Code>(graph, unknown_when_reached)) {}
 Program::~Program() = default;
 Program::Program(Program&&) noexcept = default;
 

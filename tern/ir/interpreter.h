@@ -1,10 +1,10 @@
 // Runs graphs. A Program is prepared once (registers, last uses, constants bound); running it goes through
 // the ladder, so gradients, recording and fake tensors work under it.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
 
 namespace tern::ir {
@@ -68,7 +68,7 @@ class Program {
 
  private:
   struct Code;
-  std::unique_ptr<Code> code_;
+  Owned<Code> code_;
 };
 
 std::vector<tern::Value> run(const Graph& graph, Span<const tern::Value> inputs,

@@ -265,7 +265,7 @@ void NameTable::Base::put(uint32_t number, Value* value) {
     if (number > numbered.size()) numbered.resize(number);
     numbered[number - 1] = value;
   } else {
-    if (!far) far = std::make_unique<FlatMap<uint32_t, Value*>>();
+    if (!far) far = new_owned<FlatMap<uint32_t, Value*>>();
     (*far)[number] = value;
   }
 }

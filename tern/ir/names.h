@@ -1,9 +1,9 @@
 // Names of a graph's values: unique when made, by torch.fx's rules, without interning a string per value.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "tern/base/flat_map.h"
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
 
 namespace tern::ir {
@@ -35,7 +35,7 @@ class NameTable {
     bool reserved;
     Value* plain = nullptr;        // the base itself
     std::vector<Value*> numbered;  // by what is written
-    std::unique_ptr<FlatMap<uint32_t, Value*>> far;
+    Owned<FlatMap<uint32_t, Value*>> far;
   };
   Base& base(Symbol symbol) { return bases_.emplace(symbol, symbol).first->second; }
 

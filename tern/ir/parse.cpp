@@ -1,6 +1,7 @@
 // The parser of the native text and of what PyTorch prints for TorchScript graphs.
 #include <charconv>
 #include <cmath>
+#include <complex>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -728,9 +729,9 @@ class GraphParser {
   std::string why_;
 };
 
-std::unique_ptr<Graph> parse(std::string_view text, std::shared_ptr<ShapeEnv> shapes) {
-  auto graph = std::make_unique<Graph>();
-  graph->shapes = shapes ? std::move(shapes) : std::make_shared<ShapeEnv>();
+Owned<Graph> parse(std::string_view text, Shared<ShapeEnv> shapes) {
+  auto graph = new_owned<Graph>();
+  graph->shapes = shapes ? std::move(shapes) : new_shared<ShapeEnv>();
   GraphParser(text, *graph).run();
   verify(*graph);
   return graph;

@@ -1,6 +1,8 @@
 // The native text: TorchScript's grammar with inline constants.
 #include <fmt/format.h>
 
+#include <complex>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/pointwise.h"

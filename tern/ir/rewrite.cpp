@@ -24,7 +24,7 @@ int64_t Match::int_of(Symbol name, int64_t otherwise) const {
 
 struct RuleSet::Compiled {
   const Rule* rule;
-  std::unique_ptr<Graph> pattern, replacement;
+  Owned<Graph> pattern, replacement;
   const Node* root = nullptr;
 };
 
@@ -109,7 +109,7 @@ void erase_dead(Graph& graph, Node& n) {
 RuleSet::RuleSet(Span<const Rule> rules) {
   for (const Rule& r : rules) {
     if (!knows_all(r.pattern) || !knows_all(r.replacement)) continue;
-    auto c = std::make_unique<Compiled>();
+    auto c = new_owned<Compiled>();
     c->rule = &r;
     try {
       c->pattern = parse(r.pattern);

@@ -2,6 +2,7 @@
 #pragma once
 #include <unordered_map>
 
+#include "tern/base/pointer.h"
 #include "tern/ir/pass.h"
 
 namespace tern::ir {
@@ -38,7 +39,7 @@ class RuleSet {
 
  private:
   struct Compiled;
-  std::vector<std::unique_ptr<Compiled>> rules_;
+  std::vector<Owned<Compiled>> rules_;
   std::unordered_map<const Op*, std::vector<const Compiled*>> by_op_;
   std::unordered_map<Symbol, std::vector<const Compiled*>> by_kind_;
 };

@@ -1,10 +1,10 @@
 // The text forms of a graph. The native one is TorchScript's grammar with inline constants and parses back
 // exactly; the others are views over the same walk.
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
 
 namespace tern::ir {
@@ -19,7 +19,7 @@ std::string print(const Node& node, const PrintOptions& options = {});  // one l
 // Reads the native text and what PyTorch prints for a TorchScript graph. Operators without an overload name
 // are resolved by the types of the arguments; symbolic dims are made in `shapes` (a new env if null). Throws
 // Error(value) with line and column.
-std::unique_ptr<Graph> parse(std::string_view text, std::shared_ptr<ShapeEnv> shapes = nullptr);
+Owned<Graph> parse(std::string_view text, Shared<ShapeEnv> shapes = nullptr);
 
 // As str(torch graph): constants and lists as nodes, no overload names.
 std::string torch_text(const Graph& graph, bool origins = true);

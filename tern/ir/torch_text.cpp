@@ -1,6 +1,7 @@
 // The graph as PyTorch prints it: constants and lists as nodes, no overload names.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"

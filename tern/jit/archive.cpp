@@ -9,6 +9,7 @@
 #include "tern/jit/reader.h"
 #include "tern/jit/upgraders.h"
 #include "tern/script/ast.h"
+#include "tern/script/unit.h"
 
 namespace tern::jit {
 
@@ -48,10 +49,10 @@ StorageReader storages_in(const io::ZipReader& zip, std::string folder, bool che
 }
 
 tern::Value read_pickle(const io::ZipReader& zip, const std::string& member, StorageReader storages,
-                        std::shared_ptr<script::Unit> unit) {
+                        Shared<script::Unit> unit) {
   io::Blob blob = zip.read(member, io::Crc::check);
   std::string label = zip.label() + ": " + member;
-  std::shared_ptr<const io::PickleDoc> doc = io::parse_pickle(blob.bytes, nullptr, label);
+  Shared<const io::PickleDoc> doc = io::parse_pickle(blob.bytes, nullptr, label);
   if (doc->cyclic()) failf(ErrorKind::file, "{}: a value that contains itself", label);
   return Unpickler(label, std::move(storages), std::move(unit)).read(doc->root());
 }
@@ -65,7 +66,7 @@ script::TracedInputs read_traced_inputs(const io::ZipReader& zip, const std::str
   std::string member = root + "traced_inputs.pkl";
   io::Blob blob = zip.read(member, io::Crc::check);
   std::string label = zip.label() + ": " + member;
-  std::shared_ptr<const io::PickleDoc> doc = io::parse_pickle(blob.bytes, nullptr, label);
+  Shared<const io::PickleDoc> doc = io::parse_pickle(blob.bytes, nullptr, label);
   if (doc->cyclic()) failf(ErrorKind::file, "{}: a value that contains itself", label);
   Unpickler unpickler(label, nothing);
   unpickler.without_data = true;
@@ -107,30 +108,28 @@ ScriptModule load_archive(const io::ZipReader& zip, const LoadOptions& options) 
     failf(ErrorKind::not_supported, "{}: written by a newer PyTorch (archive version {}, known are up to {})",
           zip.label(), version, newest_version);
 
-  std::shared_ptr<script::Unit> unit = script::Unit::make();
+  Shared<script::Unit> unit = script::Unit::make();
   tern::Value constants = read_pickle(zip, root + "constants.pkl",
                                       storages_in(zip, root + "constants/", options.check_weights), nullptr);
   if (!constants.is_tuple() && !constants.is_list())
     failf(ErrorKind::file, "{}: constants.pkl is not a tuple", zip.label());
   unit->constants = constants.items();
   // The code is read while the archive is open; afterwards everything needed is compiled or kept as source.
-  auto sources = std::make_shared<std::map<std::string, std::string>>();
+  auto sources = new_shared<std::map<std::string, std::string>>();
   for (const io::ZipMember& m : zip.members())
     if (m.name.starts_with(code_folder) && m.name.ends_with(".py"))
       upgrade_source((*sources)[m.name.substr(root.size())] =
                          std::string(io::as_text(zip.read(m, io::Crc::check).bytes)),
                      version);
   if (version < newest_version) unit->after_compile = [version](ir::Graph& g) { upgrade(g, version); };
-  unit->original = [debug = std::make_shared<DebugInfo>(zip, root)](const ir::Origin& o) {
-    return debug->find(o);
-  };
-  unit->loader = [sources](std::string_view qualifier) -> std::shared_ptr<const script::Source> {
+  unit->original = [debug = new_shared<DebugInfo>(zip, root)](const ir::Origin& o) { return debug->find(o); };
+  unit->loader = [sources](std::string_view qualifier) -> Shared<const script::Source> {
     std::string path(qualifier);
     for (char& c : path)
       if (c == '.') c = '/';
     auto it = sources->find("code/" + path + ".py");
     if (it == sources->end()) return nullptr;
-    auto source = std::make_shared<script::Source>();
+    auto source = new_shared<script::Source>();
     source->name = it->first;
     source->text = std::move(it->second);  // asked for once
     return source;

@@ -1,5 +1,7 @@
 // Writing TorchScript archives that torch.jit.load reads.
+#include <complex>
 #include <deque>
+#include <map>
 #include <set>
 #include <unordered_map>
 

@@ -1,6 +1,7 @@
 // Checkpoints of torch.save: the zip format, and the two before it.
 #include <charconv>
 #include <cstring>
+#include <map>
 
 #include "tern/base/format.h"
 #include "tern/io/pickle.h"
@@ -56,7 +57,7 @@ tern::Value load_tar(const io::Blob& file, const std::string& label) {
   };
   auto entry = [&](io::Bytes& rest) {
     size_t used = 0;
-    std::shared_ptr<const io::PickleDoc> doc = io::parse_pickle(rest, &used, label);
+    Shared<const io::PickleDoc> doc = io::parse_pickle(rest, &used, label);
     rest = rest.drop_front(used);
     return doc;
   };
@@ -116,7 +117,7 @@ tern::Value load_legacy(const io::Blob& file, const std::string& label) {
   io::Bytes rest = file.bytes;
   auto next = [&] {
     size_t used = 0;
-    std::shared_ptr<const io::PickleDoc> doc = io::parse_pickle(rest, &used, label);
+    Shared<const io::PickleDoc> doc = io::parse_pickle(rest, &used, label);
     rest = rest.drop_front(used);
     return doc;
   };
@@ -219,7 +220,7 @@ tern::Value load_checkpoint(io::Blob bytes, const std::string& label) {
     check_byte_order(zip, root);
     std::string member = root + "data.pkl";
     io::Blob blob = zip.read(member, io::Crc::check);
-    std::shared_ptr<const io::PickleDoc> doc = io::parse_pickle(blob.bytes, nullptr, label + ": " + member);
+    Shared<const io::PickleDoc> doc = io::parse_pickle(blob.bytes, nullptr, label + ": " + member);
     // Modules that know their parents are not followed in circles: only their state is read.
     Unpickler unpickler(label + ": " + member, storages_in(zip, root + "data/", false));
     unpickler.opaque_classes = true;

@@ -56,7 +56,7 @@ DebugInfo::File DebugInfo::read(const std::string& name) const {
     const io::ZipMember *code = zip.find(root_ + name), *debug = zip.find(root_ + name + ".debug_pkl");
     if (!code || !debug) return file;
     file.code = zip.read_text(code->name);
-    std::shared_ptr<const io::PickleDoc> doc =
+    Shared<const io::PickleDoc> doc =
         io::parse_pickle(zip.read(*debug, io::Crc::check).bytes, nullptr, "debug information");
     io::Pickle root = doc->root();
     if (doc->cyclic() || !root.is(io::PickleKind::tuple) || root.size() < 3 ||

@@ -81,7 +81,7 @@ class Freezer {
       const script::Function* f = module_.type().method(Symbol(name));
       // A call of the module runs its hooks; PyTorch loses them here.
       bool hooked = name == "forward" && has_hooks(module_.type());
-      std::unique_ptr<ir::Graph>& g =
+      Owned<ir::Graph>& g =
           graphs_.emplace_back(hooked ? graph_with_hooks(*f, *unit_) : module_.graph(name).clone());
       std::vector<const script::Function*> active;
       if (!hooked) active.push_back(f);
@@ -356,7 +356,7 @@ class Freezer {
       std::vector<script::Argument> args = from.args();
       args[0].type = type.type();
       ir::verify(*graphs_[i]);
-      auto f = std::make_unique<script::Function>(Symbol(type.name.str() + "." + methods_[i]), &type);
+      auto f = new_owned<script::Function>(Symbol(type.name.str() + "." + methods_[i]), &type);
       bool hooked =
           methods_[i] == "forward" && has_hooks(module_.type()) && graphs_[i]->outputs().size() == 1;
       const Type* returns = hooked ? script::plain(graphs_[i]->outputs()[0].type()) : from.returns();
@@ -370,7 +370,7 @@ class Freezer {
     Object* o = Object::of(v);
     if (!o || !o->type->is_module() || (whole_.count(v.box()) && o != &root_)) return v;
     if (auto it = made_.find(v.box()); it != made_.end()) return it->second;
-    auto fresh = std::make_unique<ClassType>();
+    auto fresh = new_owned<ClassType>();
     fresh->name = unit_->unique_class_name(o->type->name.view());
     fresh->kind = o->type->kind;
     ClassType& type = unit_->add_class(std::move(fresh));
@@ -393,9 +393,9 @@ class Freezer {
 
   const ScriptModule& module_;
   Object& root_;
-  std::shared_ptr<script::Unit> unit_;
+  Shared<script::Unit> unit_;
   std::vector<std::string> methods_;
-  std::vector<std::unique_ptr<ir::Graph>> graphs_;
+  std::vector<Owned<ir::Graph>> graphs_;
   std::unordered_map<const ir::Value*, tern::Value> known_;
   std::unordered_map<const Box*, std::string> paths_;
   std::unordered_set<Member, MemberHash> kept_, held_, set_;

@@ -67,7 +67,7 @@ class Evaluator final : public PythonEvaluator {
           args.positional.empty() ? tern::Value() : to_value(args.positional[0], "the parameter"), grad, at);
     }
     if (n == "ParameterList" || n == "ParameterDict") {
-      Tree tree = keep(std::make_shared<ModuleTree>());
+      Tree tree = keep(new_shared<ModuleTree>());
       tree->type_name = "torch.nn.modules.container." + n;
       if (args.positional.size() > 1) error(at, fmt::format("nn.{} takes one argument", n));
       if (!args.positional.empty() && !args.positional[0].is_none())
@@ -98,13 +98,13 @@ class Evaluator final : public PythonEvaluator {
                 "ParameterList, ParameterDict",
                 n, known_layers(), library_classes()));
     // The signature is written as Python's.
-    static thread_local std::unordered_map<const LayerClass*, std::shared_ptr<script::File>> signatures;
-    std::shared_ptr<script::File>& signature = signatures[known];
+    static thread_local std::unordered_map<const LayerClass*, Shared<script::File>> signatures;
+    Shared<script::File>& signature = signatures[known];
     if (!signature) {
-      auto source = std::make_shared<script::Source>();
+      auto source = new_shared<script::Source>();
       source->text = fmt::format("def {}({}):\n  pass\n", known->name, known->signature);
       source->name = known->name;
-      signature = std::make_shared<script::File>(script::parse_file(source));
+      signature = new_shared<script::File>(script::parse_file(source));
     }
     const script::Def& def = signature->defs[0];
     LayerArgs bound;
@@ -169,7 +169,7 @@ class Evaluator final : public PythonEvaluator {
   // Tensors are copied too; what is shared stays shared.
   Tree deep_copy(const Tree& from, std::unordered_map<const ModuleTree*, Tree>& done) {
     if (auto it = done.find(from.get()); it != done.end()) return it->second;
-    Tree tree = keep(std::make_shared<ModuleTree>());
+    Tree tree = keep(new_shared<ModuleTree>());
     done.emplace(from.get(), tree);
     tree->type_name = from->type_name;
     tree->members = from->members;
@@ -201,7 +201,7 @@ class Evaluator final : public PythonEvaluator {
     return tree;
   }
   PV container(const std::string& kind, const std::vector<PV>& modules, uint32_t at) override {
-    Tree tree = keep(std::make_shared<ModuleTree>());
+    Tree tree = keep(new_shared<ModuleTree>());
     tree->type_name = "torch.nn.modules.container." + kind;
     for (size_t i = 0; i < modules.size(); ++i) {
       if (modules[i].kind != PV::module) error(at, fmt::format("nn.{} holds modules only", kind));
@@ -211,7 +211,7 @@ class Evaluator final : public PythonEvaluator {
     return PV::of(tree);
   }
   PV named(const std::string& kind, const PV& dict, uint32_t at) {
-    Tree tree = keep(std::make_shared<ModuleTree>());
+    Tree tree = keep(new_shared<ModuleTree>());
     tree->type_name = "torch.nn.modules.container." + kind;
     for (auto& [key, v] : dict.entries->entries) {
       if (v.kind != PV::module || !key.is_string())
@@ -509,7 +509,7 @@ class Evaluator final : public PythonEvaluator {
     if (n == "OrderedDict" || n == "dict" || n == "collections.OrderedDict") {
       PV d;
       d.kind = PV::dict;
-      d.entries = std::make_shared<PythonDict>();
+      d.entries = new_shared<PythonDict>();
       if (a.size() == 1 && a[0].kind == PV::dict) *d.entries = *a[0].entries;
       if (a.size() == 1 && a[0].kind == PV::list)
         for (const PV& pair : a[0].items->items) {
@@ -554,7 +554,7 @@ class Evaluator final : public PythonEvaluator {
 }  // namespace
 
 ScriptModule module_from_source(std::string_view text, const SourceOptions& options) {
-  auto source = std::make_shared<script::Source>();
+  auto source = new_shared<script::Source>();
   source->text = text;
   source->name = options.name;
   PythonFile file{script::parse_file(source)};
@@ -572,7 +572,7 @@ ScriptModule module_from_source(std::string_view text, const SourceOptions& opti
   PythonArgs args;
   for (const tern::Value& v : options.arguments) args.positional.emplace_back(v);
   for (auto& [key, v] : options.keywords) args.keywords.emplace_back(key.str(), PythonValue(v));
-  std::shared_ptr<ModuleTree> tree = evaluator.make(*chosen, std::move(args), chosen->at);
+  Shared<ModuleTree> tree = evaluator.make(*chosen, std::move(args), chosen->at);
   evaluator.settle();
   tree->definitions = file.definitions_text();
   for (auto& [name, v] : evaluator.globals())

@@ -7,6 +7,7 @@
 #include "tern/ir/pass.h"
 #include "tern/ir/type_merge.h"
 #include "tern/jit/hooks.h"
+#include "tern/script/compile.h"
 #include "tern/script/preoptimise.h"
 #include "tern/script/run_graph.h"
 
@@ -39,7 +40,7 @@ void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
     if (std::find(active.begin(), active.end(), f) != active.end()) continue;
     unit.compile(*f);
     active.push_back(f);
-    std::unique_ptr<ir::Graph> body = f->graph().clone();
+    Owned<ir::Graph> body = f->graph().clone();
     inline_calls(*body, body->top(), unit, active, as_shown);
     active.pop_back();
     if (as_shown) script::preoptimise(*body);
@@ -60,15 +61,15 @@ void inline_calls(ir::Graph& graph, ir::Block& block, script::Unit& unit,
   }
 }
 
-std::unique_ptr<ir::Graph> inlined(const script::Function& f, script::Unit& unit, bool as_shown = false) {
+Owned<ir::Graph> inlined(const script::Function& f, script::Unit& unit, bool as_shown = false) {
   unit.compile(const_cast<script::Function&>(f));
-  std::unique_ptr<ir::Graph> g = f.graph().clone();
+  Owned<ir::Graph> g = f.graph().clone();
   std::vector<const script::Function*> active{&f};
   inline_calls(*g, g->top(), unit, active, as_shown);
   return g;
 }
-std::unique_ptr<ir::Graph> optimised(const script::Function& f, script::Unit& unit) {
-  std::unique_ptr<ir::Graph> g = inlined(f, unit);
+Owned<ir::Graph> optimised(const script::Function& f, script::Unit& unit) {
+  Owned<ir::Graph> g = inlined(f, unit);
   // A tensor that is folded would be one for all runs: numbers and branches only.
   ir::PassOptions options;
   options.fold_memory = false;
@@ -116,10 +117,10 @@ class Profile final : public ir::Observer {
 
 }  // namespace
 
-std::unique_ptr<ir::Graph> graph_with_hooks(const script::Function& forward, script::Unit& unit) {
+Owned<ir::Graph> graph_with_hooks(const script::Function& forward, script::Unit& unit) {
   unit.compile(const_cast<script::Function&>(forward));
   const ClassType& type = *forward.owner();
-  auto graph = std::make_unique<ir::Graph>();
+  auto graph = new_owned<ir::Graph>();
   graph->name = forward.graph().name;
   graph->shapes = forward.graph().shapes;
   std::vector<ir::In> given;
@@ -166,10 +167,10 @@ std::unique_ptr<ir::Graph> graph_with_hooks(const script::Function& forward, scr
   return graph;
 }
 
-std::unique_ptr<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
-                                     const Keywords& keywords) {
+Owned<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
+                           const Keywords& keywords) {
   if (!function.unit) fail(ErrorKind::value, "graph_for: the function does not belong to a unit");
-  std::unique_ptr<ir::Graph> g = optimised(function, *function.unit);
+  Owned<ir::Graph> g = optimised(function, *function.unit);
   std::vector<tern::Value> inputs = function.bind(args, keywords);
   Profile profile;
   for (size_t i = 0; i < inputs.size(); ++i) profile.see(*g->inputs()[i], inputs[i]);
@@ -183,35 +184,34 @@ std::string ScriptModule::code(std::string_view name) const {
   return script::code_with_constants(method(name)).code;
 }
 
-std::unique_ptr<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {
+Owned<ir::Graph> ScriptModule::inlined_graph(std::string_view name) const {
   return inlined(method(name), *self().unit, true);
 }
 
-std::unique_ptr<ir::Graph> ScriptModule::whole_graph(std::string_view name) const {
+Owned<ir::Graph> ScriptModule::whole_graph(std::string_view name) const {
   const script::Function& f = method(name);
   if (name != "forward" || !has_hooks(type())) return inlined(f, *self().unit);
-  std::unique_ptr<ir::Graph> g = graph_with_hooks(f, *self().unit);
+  Owned<ir::Graph> g = graph_with_hooks(f, *self().unit);
   std::vector<const script::Function*> active;
   inline_calls(*g, g->top(), *self().unit, active, false);
   ir::run_passes(*g, {"lower_tuples"}, {});
   return g;
 }
 
-std::unique_ptr<ir::Graph> ScriptModule::optimized_graph(std::string_view name) const {
+Owned<ir::Graph> ScriptModule::optimized_graph(std::string_view name) const {
   return optimised(method(name), *self().unit);
 }
 
-std::unique_ptr<ir::Graph> ScriptModule::graph_for(Span<const tern::Value> args, const Keywords& keywords,
-                                                   std::string_view name) const {
+Owned<ir::Graph> ScriptModule::graph_for(Span<const tern::Value> args, const Keywords& keywords,
+                                         std::string_view name) const {
   std::vector<tern::Value> all{object_};
   all.insert(all.end(), args.begin(), args.end());
   return jit::graph_for(method(name), all, keywords);
 }
 
-std::unique_ptr<ir::Graph> ScriptModule::shaped_graph(const std::vector<tern::Value>& inputs,
-                                                      std::string_view name,
-                                                      std::shared_ptr<ShapeEnv> shapes) const {
-  std::unique_ptr<ir::Graph> g = whole_graph(name);
+Owned<ir::Graph> ScriptModule::shaped_graph(const std::vector<tern::Value>& inputs, std::string_view name,
+                                            Shared<ShapeEnv> shapes) const {
+  Owned<ir::Graph> g = whole_graph(name);
   if (shapes) g->shapes = std::move(shapes);
   const std::vector<script::Argument>& args = arguments(name);
   if (inputs.size() + 1 > args.size())

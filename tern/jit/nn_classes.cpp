@@ -231,9 +231,9 @@ void name_absent(ModuleTree& tree) {
 
 }  // namespace
 
-std::shared_ptr<ModuleTree> build_layer(const LayerClass& layer, LayerArgs args) {
+Shared<ModuleTree> build_layer(const LayerClass& layer, LayerArgs args) {
   settle_reduction(args);
-  auto tree = std::make_shared<ModuleTree>();
+  auto tree = new_shared<ModuleTree>();
   tree->type_name = fmt::format("torch.nn.modules.{}.{}", layer.module, layer.name);
   // What users read back: self.fc.in_features.
   for (auto& [name, v] : args.values)

@@ -1,6 +1,7 @@
 // The classes of torch.nn that a source may build: what their constructors take, the parameters they start
 // with, and their forward in TorchScript. Internal to this room.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/jit/script_module.h"
 
 namespace tern::jit {
@@ -38,6 +39,6 @@ const LayerClass* find_layer(std::string_view name);
 std::string known_layers();
 
 // The layer with its parameters initialised as PyTorch does. Throws for wrong arguments.
-std::shared_ptr<ModuleTree> build_layer(const LayerClass& layer, LayerArgs args);
+Shared<ModuleTree> build_layer(const LayerClass& layer, LayerArgs args);
 
 }  // namespace tern::jit

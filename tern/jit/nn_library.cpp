@@ -401,7 +401,7 @@ class Transformer(nn.Module):
 
 const PythonFile& nn_library() {
   static const PythonFile* file = [] {
-    auto source = std::make_shared<script::Source>();
+    auto source = new_shared<script::Source>();
     source->text = text;
     source->name = "torch.nn";
     return new PythonFile{script::parse_file(source)};

@@ -20,7 +20,7 @@ void PythonEvaluator::run_globals() {
 }
 
 PythonEvaluator::Tree PythonEvaluator::make(const script::Class& c, PythonArgs args, uint32_t at) {
-  Tree tree = keep(std::make_shared<ModuleTree>());
+  Tree tree = keep(new_shared<ModuleTree>());
   const LibraryClass* ours = &file_ == &nn_library() ? find_library_class(c.name) : nullptr;
   tree->type_name = ours ? fmt::format("torch.nn.modules.{}.{}", ours->module, c.name) : c.name;
   if (ours) tree->definitions = ours->definitions;
@@ -318,7 +318,7 @@ PythonValue PythonEvaluator::attribute(const PV& owner, const std::string& name,
     PV b;
     b.kind = PV::bound;
     b.text = name;
-    b.owner = std::make_shared<PV>(owner);
+    b.owner = new_shared<PV>(owner);
     return b;
   };
   switch (owner.kind) {
@@ -426,7 +426,7 @@ PythonValue PythonEvaluator::value(const Expr& e, Names& names) {
     case ExprKind::dict: {
       PV d;
       d.kind = PV::dict;
-      d.entries = std::make_shared<PythonDict>();
+      d.entries = new_shared<PythonDict>();
       for (size_t i = 0; i + 1 < e.items.size(); i += 2)
         put(*d.entries, to_value(value(*e.items[i], names), "a key"), value(*e.items[i + 1], names));
       return d;

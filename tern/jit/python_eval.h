@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tern/base/error.h"
+#include "tern/base/pointer.h"
 #include "tern/jit/python_value.h"
 #include "tern/script/unit.h"
 
@@ -17,7 +18,7 @@ class PythonEvaluator {
   using Stmt = script::Stmt;
   using StmtKind = script::StmtKind;
   using PV = PythonValue;
-  using Tree = std::shared_ptr<ModuleTree>;
+  using Tree = Shared<ModuleTree>;
   static constexpr int max_depth = 200;
   static constexpr size_t max_steps = 1000000;
 
@@ -100,7 +101,7 @@ class PythonEvaluator {
 
   const PythonFile& file_;
   std::string source_name_;
-  std::shared_ptr<script::Unit> unit_;  // for the types of annotations
+  Shared<script::Unit> unit_;  // for the types of annotations
   Names globals_;
   PV returned_;
   const script::Class* current_ = nullptr;   // whose method runs

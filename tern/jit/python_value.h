@@ -1,6 +1,7 @@
 // What the evaluator of __init__ handles: TorchScript's values, modules, and Python's lists and dicts of
 // them. Internal to this room.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/jit/script_module.h"
 #include "tern/script/ast.h"
 
@@ -11,16 +12,16 @@ struct PythonDict;
 
 struct PythonValue {
   enum Kind : uint8_t { plain, module, list, tuple, dict, name, bound, super } kind = plain;
-  tern::Value value = {};                    // plain
-  std::shared_ptr<ModuleTree> tree = {};     // module; bound and super: of self
-  std::shared_ptr<PythonList> items = {};    // list, tuple
-  std::shared_ptr<PythonDict> entries = {};  // dict
-  std::string text = {};                     // name: "torch.nn.Linear"; bound: the method
-  std::shared_ptr<PythonValue> owner = {};   // bound: what it is a method of
+  tern::Value value = {};           // plain
+  Shared<ModuleTree> tree = {};     // module; bound and super: of self
+  Shared<PythonList> items = {};    // list, tuple
+  Shared<PythonDict> entries = {};  // dict
+  std::string text = {};            // name: "torch.nn.Linear"; bound: the method
+  Shared<PythonValue> owner = {};   // bound: what it is a method of
 
   PythonValue() = default;
   PythonValue(tern::Value v) : value(std::move(v)) {}
-  static PythonValue of(std::shared_ptr<ModuleTree> t) {
+  static PythonValue of(Shared<ModuleTree> t) {
     PythonValue v;
     v.kind = module;
     v.tree = std::move(t);
@@ -44,7 +45,7 @@ struct PythonDict {
 inline PythonValue PythonValue::sequence(std::vector<PythonValue> items, Kind kind) {
   PythonValue v;
   v.kind = kind;
-  v.items = std::make_shared<PythonList>(PythonList{std::move(items)});
+  v.items = new_shared<PythonList>(PythonList{std::move(items)});
   return v;
 }
 

@@ -1,6 +1,7 @@
 // What reading archives and reading checkpoints share.
 #pragma once
 #include "tern/base/error.h"
+#include "tern/base/pointer.h"
 #include "tern/io/zip.h"
 #include "tern/jit/unpickle.h"
 
@@ -11,7 +12,7 @@ std::string root_of(const io::ZipReader& zip);
 void check_byte_order(const io::ZipReader& zip, const std::string& root);
 StorageReader storages_in(const io::ZipReader& zip, std::string folder, bool check_all);
 tern::Value read_pickle(const io::ZipReader& zip, const std::string& member, StorageReader storages,
-                        std::shared_ptr<script::Unit> unit);
+                        Shared<script::Unit> unit);
 
 // Errors say which file it is.
 template <class F>

@@ -474,9 +474,9 @@ void fill_types(script::Unit& unit, ir::Block& block) {
 // Classes and objects first, methods when all classes are known.
 class Builder {
  public:
-  explicit Builder(std::shared_ptr<script::Unit> unit) : unit_(std::move(unit)), adoption_(*unit_) {}
+  explicit Builder(Shared<script::Unit> unit) : unit_(std::move(unit)), adoption_(*unit_) {}
 
-  tern::Value build(const std::shared_ptr<ModuleTree>& tree) {
+  tern::Value build(const Shared<ModuleTree>& tree) {
     tern::Value object = declare(tree);
     for (auto& [name, f] : tree->functions) adoption_.function(*f, Symbol(name));
     for (auto& [name, v] : tree->globals) unit_->globals.emplace(name, v);
@@ -487,7 +487,7 @@ class Builder {
       std::string where =
           t == tree.get() ? "__torch__" : "__torch__." + t->type_name.substr(0, t->type_name.rfind('.'));
       if (!defined.insert(where).second) continue;
-      auto source = std::make_shared<script::Source>();
+      auto source = new_shared<script::Source>();
       source->text = t->definitions;
       source->name = t->source_name;
       unit_->define(source, where, true);
@@ -504,14 +504,14 @@ class Builder {
   }
 
  private:
-  tern::Value declare(const std::shared_ptr<ModuleTree>& tree) {
+  tern::Value declare(const Shared<ModuleTree>& tree) {
     if (auto it = done_.find(tree.get()); it != done_.end()) return it->second;
     if (!tree->object.is_none()) {
       tern::Value object = adoption_.value(tree->object);
       name_class(*tree, *Object::of(object)->type);
       return done_[tree.get()] = object;
     }
-    auto made = std::make_unique<ClassType>();
+    auto made = new_owned<ClassType>();
     std::string wanted = tree->type_name.empty() ? "Module" : tree->type_name;
     made->name = unit_->unique_class_name(wanted.starts_with("__torch__.") ? wanted : "__torch__." + wanted);
     made->kind = script::ClassKind::module;
@@ -586,7 +586,7 @@ class Builder {
       for (const ir::Operand& o : g.outputs()) types.push_back(script::plain(o.type()));
       const Type* returns = types.empty() ? Type::none() : types.size() == 1 ? types[0] : Type::tuple(types);
       ir::verify(g);
-      auto f = std::make_unique<script::Function>(Symbol(type.name.str() + "." + m.name), &type);
+      auto f = new_owned<script::Function>(Symbol(type.name.str() + "." + m.name), &type);
       f->set(std::move(m.graph), std::move(args), returns);
       type.add_method(std::move(f));
     }
@@ -594,7 +594,7 @@ class Builder {
   // All first, so that they find each other; then what is asked for, and what that calls.
   void define_source(const ModuleTree& tree) {
     ClassType& type = *types_.at(&tree);
-    auto source = std::make_shared<script::Source>();
+    auto source = new_shared<script::Source>();
     source->text = tree.source;
     source->name = tree.source_name.empty() ? std::string(type.short_name()) : tree.source_name;
     unit_->define_methods(type, source);
@@ -632,7 +632,7 @@ class Builder {
     std::erase_if(types_.at(&tree)->methods, [](const auto& m) { return !m->compiled(); });
   }
 
-  std::shared_ptr<script::Unit> unit_;
+  Shared<script::Unit> unit_;
   script::Adoption adoption_;
   std::unordered_map<const ModuleTree*, tern::Value> done_;
   std::unordered_map<const ModuleTree*, ClassType*> types_;
@@ -643,22 +643,23 @@ class Builder {
 
 }  // namespace
 
-ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree) {
+ScriptModule make_module(ModuleTree tree) { return make_module(new_shared<ModuleTree>(std::move(tree))); }
+ScriptModule make_module(const Shared<ModuleTree>& tree) {
   return ScriptModule(Builder(script::Unit::make()).build(tree));
 }
 
-std::pair<std::string, std::shared_ptr<ModuleTree>> child(std::string name, const ScriptModule& module) {
-  auto tree = std::make_shared<ModuleTree>();
+std::pair<std::string, Shared<ModuleTree>> child(std::string name, const ScriptModule& module) {
+  auto tree = new_shared<ModuleTree>();
   tree->object = module.object();
   return {std::move(name), std::move(tree)};
 }
 
 ScriptModule make_module(std::string_view type_name, const ir::Graph& graph,
                          const std::vector<StateInput>& state, bool training) {
-  auto root = std::make_shared<ModuleTree>();
+  auto root = new_shared<ModuleTree>();
   root->type_name = type_name;
   root->training = training;
-  auto made = std::make_unique<ir::Graph>();
+  auto made = new_owned<ir::Graph>();
   made->shapes = graph.shapes;
   ir::ValueMap map;
   ir::Value& self = made->add_input(Type::any(), "self");
@@ -675,7 +676,7 @@ ScriptModule make_module(std::string_view type_name, const ir::Graph& graph,
       map.emplace(graph.inputs()[i],
                   ir::In(made->add_input(graph.inputs()[i]->type(), graph.inputs()[i]->name())));
   std::map<std::string, ir::Value*> modules{{"", &self}};
-  std::map<std::string, std::shared_ptr<ModuleTree>> trees{{"", root}};
+  std::map<std::string, Shared<ModuleTree>> trees{{"", root}};
   auto read = [&](ir::Value& from, std::string_view name, const Type* type) -> ir::Value& {
     ir::In inputs[] = {ir::In(from)};
     const Type* types[] = {type};
@@ -690,7 +691,7 @@ ScriptModule make_module(std::string_view type_name, const ir::Graph& graph,
       std::string child(rest.substr(0, dot)), parent = path;
       path = path.empty() ? child : path + "." + child;
       if (modules.count(path)) continue;
-      auto t = std::make_shared<ModuleTree>();
+      auto t = new_shared<ModuleTree>();
       t->type_name = "Module";
       t->training = training;
       trees[parent]->children.emplace_back(child, t);

@@ -2,11 +2,12 @@
 // cheap handle to an object: copies share it.
 #pragma once
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "tern/script/compile.h"
+#include "tern/base/pointer.h"
+#include "tern/ir/graph.h"
+#include "tern/script/types.h"
 
 namespace tern::jit {
 
@@ -66,19 +67,18 @@ class ScriptModule {
 
   const ir::Graph& graph(std::string_view method = "forward") const;
   // With calls replaced by what they call, optimised as PyTorch does it; tasks and `with` keep theirs.
-  std::unique_ptr<ir::Graph> inlined_graph(std::string_view method = "forward") const;
+  Owned<ir::Graph> inlined_graph(std::string_view method = "forward") const;
   // With every method and function call replaced by its body as it stands.
-  std::unique_ptr<ir::Graph> whole_graph(std::string_view method = "forward") const;
+  Owned<ir::Graph> whole_graph(std::string_view method = "forward") const;
   // What is run: calls inlined, then dead code, duplicates of constants and no-ops removed.
-  std::unique_ptr<ir::Graph> optimized_graph(std::string_view method = "forward") const;
+  Owned<ir::Graph> optimized_graph(std::string_view method = "forward") const;
   // The optimised graph after a run on these arguments: every tensor has the type it had then.
-  std::unique_ptr<ir::Graph> graph_for(Span<const tern::Value> args, const Keywords& keywords = {},
-                                       std::string_view method = "forward") const;
+  Owned<ir::Graph> graph_for(Span<const tern::Value> args, const Keywords& keywords = {},
+                             std::string_view method = "forward") const;
   // The inlined graph with the types that the operators' shape rules give for these inputs, which may be fake
   // tensors with symbolic sizes (of `shapes`), or None where nothing is known. Nothing is run.
-  std::unique_ptr<ir::Graph> shaped_graph(const std::vector<tern::Value>& inputs,
-                                          std::string_view method = "forward",
-                                          std::shared_ptr<ShapeEnv> shapes = nullptr) const;
+  Owned<ir::Graph> shaped_graph(const std::vector<tern::Value>& inputs, std::string_view method = "forward",
+                                Shared<ShapeEnv> shapes = nullptr) const;
   std::string code(std::string_view method = "forward") const;
   script::CodeWithConstants code_with_constants(std::string_view method = "forward") const;
 
@@ -97,8 +97,8 @@ class ScriptModule {
 };
 
 // Of a function: see ScriptModule::graph_for.
-std::unique_ptr<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
-                                     const Keywords& keywords = {});
+Owned<ir::Graph> graph_for(const script::Function& function, Span<const tern::Value> args,
+                           const Keywords& keywords = {});
 
 // What a module is made from.
 struct ModuleTree {
@@ -110,15 +110,13 @@ struct ModuleTree {
   };
   struct Method {
     std::string name;
-    std::unique_ptr<ir::Graph>
-        graph;  // inputs: self, then the arguments; GetAttr on self; any number of outputs
+    Owned<ir::Graph> graph;  // inputs: self, then the arguments; GetAttr on self; any number of outputs
     std::vector<tern::Value> defaults = {};  // of the last arguments
   };
   std::string type_name;  // "Net" or "torch.nn.modules.linear.Linear"; "__torch__." is put in front, a taken
                           // name is mangled
   std::vector<Member> members;
-  std::vector<std::pair<std::string, std::shared_ptr<ModuleTree>>>
-      children;  // the same tree twice is the same module
+  std::vector<std::pair<std::string, Shared<ModuleTree>>> children;  // the same tree twice is the same module
   std::vector<Method> methods;
   bool training = true;
   std::string source = {};                // further methods, in TorchScript's language
@@ -134,16 +132,14 @@ struct ModuleTree {
   std::string alias = {};   // what the graphs call this class
   bool part_of_trace = false;
   // Of the root: functions that graphs and sources call, by name.
-  std::vector<std::pair<std::string, std::shared_ptr<script::Function>>> functions = {};
+  std::vector<std::pair<std::string, Shared<script::Function>>> functions = {};
 };
 // Types of self, of submodules and of attributes in the graphs are filled in. Throws when a graph reads what
 // is not there.
-ScriptModule make_module(const std::shared_ptr<ModuleTree>& tree);
-inline ScriptModule make_module(ModuleTree tree) {
-  return make_module(std::make_shared<ModuleTree>(std::move(tree)));
-}
+ScriptModule make_module(const Shared<ModuleTree>& tree);
+ScriptModule make_module(ModuleTree tree);
 // A child that is there already, for ModuleTree::children.
-std::pair<std::string, std::shared_ptr<ModuleTree>> child(std::string name, const ScriptModule& module);
+std::pair<std::string, Shared<ModuleTree>> child(std::string name, const ScriptModule& module);
 
 // From a graph without self: `state` says which inputs are parameters and buffers, by input index, with
 // dotted names. The other inputs stay arguments.

@@ -17,7 +17,7 @@ constexpr const char* class_name = "__torch__.Traced";
 
 // A module with all below it, as a trace sees it: what its class will be, and where everything stands.
 struct Layout {
-  std::shared_ptr<ModuleTree> root;
+  Shared<ModuleTree> root;
   std::vector<capture::StateTensor> state;
   std::vector<capture::SubModule> modules;
   std::unordered_map<const Box*, std::string> objects;  // script modules
@@ -25,7 +25,7 @@ struct Layout {
 
   explicit Layout(const nn::Module* module) {
     if (!module) {
-      root = std::make_shared<ModuleTree>();
+      root = new_shared<ModuleTree>();
       root->type_name = "TracedFunction";
       by_path[""] = root.get();
       return;
@@ -33,13 +33,13 @@ struct Layout {
     root = add(*module, "");
   }
 
-  std::shared_ptr<ModuleTree> add(const nn::Module& module, Symbol path) {
+  Shared<ModuleTree> add(const nn::Module& module, Symbol path) {
     auto& known = made_[module.id()];
     if (known) return known;
     if (module.has_backward_hooks())
       failf(ErrorKind::value, "Modules that have backward hooks assigned can't be compiled: {}",
             module.str());
-    auto tree = std::make_shared<ModuleTree>();
+    auto tree = new_shared<ModuleTree>();
     known = tree;
     tree->alias = capture::join_path(class_name, path.view()).str();
     tree->type_name = module.type_name();
@@ -73,7 +73,7 @@ struct Layout {
     for (const auto& [name, m] : module.named_modules())
       objects.emplace(m.object().box(), name.empty() ? path : path.empty() ? name : path + "." + name);
   }
-  std::unordered_map<const void*, std::shared_ptr<ModuleTree>> made_;
+  std::unordered_map<const void*, Shared<ModuleTree>> made_;
 };
 
 std::vector<std::string> names_for(const Traced& what, const TraceOptions& options) {
@@ -135,7 +135,7 @@ void record(Layout& layout, const std::string& name, const Traced& what,
   for (size_t i = had; i < calls.functions.size(); ++i) {
     TraceCalls::Called& c = calls.functions[i];
     layout.root->functions.emplace_back(
-        c.name, std::shared_ptr<script::Function>(c.unit, const_cast<script::Function*>(c.function)));
+        c.name, Shared<script::Function>(c.unit, const_cast<script::Function*>(c.function)));
   }
 }
 
@@ -181,17 +181,17 @@ ScriptModule trace_module(const nn::Module& module, const std::vector<TracedMeth
   return traced;
 }
 
-std::shared_ptr<script::Function> trace_function(const Traced& what, const std::vector<tern::Value>& inputs,
-                                                 const TraceOptions& options) {
+Shared<script::Function> trace_function(const Traced& what, const std::vector<tern::Value>& inputs,
+                                        const TraceOptions& options) {
   if (what.module) fail(ErrorKind::type, "trace_function: a module is traced with trace()");
   ScriptModule module = trace(what, inputs, options);
   const script::Function& forward = *module.type().method("forward");
-  std::unique_ptr<ir::Graph> graph = forward.graph().clone();
+  Owned<ir::Graph> graph = forward.graph().clone();
   graph->top().remove_param(0);
   std::vector<script::Argument> args(forward.args().begin() + 1, forward.args().end());
   // The unit has what the function calls.
-  std::shared_ptr<script::Unit> unit = script::Object::of(module.object())->unit;
-  auto f = std::make_unique<script::Function>(Symbol("__torch__." + options.name));
+  Shared<script::Unit> unit = script::Object::of(module.object())->unit;
+  auto f = new_owned<script::Function>(Symbol("__torch__." + options.name));
   f->set(std::move(graph), std::move(args), forward.returns());
   return {unit, &unit->add_function(std::move(f))};
 }

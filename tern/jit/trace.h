@@ -2,6 +2,7 @@
 //   jit::trace(net, {randn({2, 784})}).save("net.pt");
 // A struct may name the arguments of its forward: static constexpr const char* arguments[] = {"x", "mask"};
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/jit/script_module.h"
 #include "tern/nn/callable.h"
 
@@ -32,11 +33,11 @@ struct Traced {
 ScriptModule trace(const Traced& what, const std::vector<tern::Value>& inputs,
                    const TraceOptions& options = {});
 // A function that scripts and other traces can call, by `options.name`.
-std::shared_ptr<script::Function> trace_function(const Traced& what, const std::vector<tern::Value>& inputs,
-                                                 const TraceOptions& options = {});
+Shared<script::Function> trace_function(const Traced& what, const std::vector<tern::Value>& inputs,
+                                        const TraceOptions& options = {});
 // The graph alone: parameters that are used follow the inputs, each tensor once; no self, no methods.
 struct TracedGraph {
-  std::unique_ptr<ir::Graph> graph;
+  Owned<ir::Graph> graph;
   tern::Value outputs;
   std::vector<Tensor> inputs;  // for the graph's inputs, in order
 };
@@ -68,8 +69,8 @@ ScriptModule trace(const T& what, const std::vector<tern::Value>& inputs, const 
   return trace(traced(const_cast<T&>(what)), inputs, options);
 }
 template <Traceable T>
-std::shared_ptr<script::Function> trace_function(const T& what, const std::vector<tern::Value>& inputs,
-                                                 const TraceOptions& options = {}) {
+Shared<script::Function> trace_function(const T& what, const std::vector<tern::Value>& inputs,
+                                        const TraceOptions& options = {}) {
   return trace_function(traced(const_cast<T&>(what)), inputs, options);
 }
 template <Traceable T>

@@ -3,6 +3,7 @@
 #pragma once
 #include <unordered_map>
 
+#include "tern/base/pointer.h"
 #include "tern/capture/trace.h"
 #include "tern/script/unit.h"
 
@@ -21,7 +22,7 @@ class TraceCalls final : public script::CallRecorder {
   struct Called {
     std::string name;
     const script::Function* function;
-    std::shared_ptr<script::Unit> unit;  // keeps it
+    Shared<script::Unit> unit;  // keeps it
   };
   std::vector<Called> functions;
 

@@ -64,8 +64,8 @@ std::string difference(const std::string& a, const std::string& b) {
 }
 
 // The graph without sizes and with numbers for names: those differ between inputs, the program must not.
-std::unique_ptr<ir::Graph> canonical(const ScriptModule& module, const std::string& method) {
-  std::unique_ptr<ir::Graph> g = module.whole_graph(method);
+Owned<ir::Graph> canonical(const ScriptModule& module, const std::string& method) {
+  Owned<ir::Graph> g = module.whole_graph(method);
   ir::lower_tuples(*g);
   ir::dce(*g);
   ir::lists_to_nodes(*g);
@@ -122,7 +122,7 @@ struct Diagnosis {
 
 Diagnosis diagnose(const ScriptModule& first, const ScriptModule& second, const std::string& method) {
   Diagnosis d;
-  std::unique_ptr<ir::Graph> a = canonical(first, method), b = canonical(second, method);
+  Owned<ir::Graph> a = canonical(first, method), b = canonical(second, method);
   std::string x = without_mangling(ir::torch_text(*a, false)),
               y = without_mangling(ir::torch_text(*b, false));
   auto place = [](const char* what, const ir::Node& n) {
@@ -180,7 +180,7 @@ bool draws_numbers(const ir::Node& n) {
 }
 
 void warn_of_random_nodes(const ScriptModule& module, const std::string& method) {
-  std::unique_ptr<ir::Graph> g = module.whole_graph(method);
+  Owned<ir::Graph> g = module.whole_graph(method);
   std::string nodes;
   int found = 0;
   for (const ir::Node& n : g->top())

@@ -13,7 +13,7 @@ struct Future::State {
 
 Future fork_value(const tern::Function<tern::Value()>& task) {
   Future future;
-  future.state_ = std::make_shared<Future::State>();
+  future.state_ = new_shared<Future::State>();
   Future::State& state = *future.state_;
   state.tracer = capture::Tracer::current();
   if (!state.tracer) {

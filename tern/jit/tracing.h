@@ -1,6 +1,7 @@
 // Tasks, which traces keep. (Sizes that a trace keeps: shape() and numel() of dispatch/recording.h.)
 #pragma once
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/jit/script_module.h"
 #include "tern/tree/convert.h"
 
@@ -15,7 +16,7 @@ class Future {
   friend Future fork_value(const tern::Function<tern::Value()>& task);
   friend tern::Value wait(const Future& future);
   struct State;
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 // Runs the function at once. A trace records it as prim::fork: whoever runs the graph may run it beside the

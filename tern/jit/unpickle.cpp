@@ -1,5 +1,6 @@
 #include "tern/jit/unpickle.h"
 
+#include <complex>
 #include <cstring>
 #include <unordered_map>
 
@@ -9,6 +10,7 @@
 #include "tern/jit/reader.h"
 #include "tern/ops/arithmetic.h"
 #include "tern/ops/quantized/detail/packed.h"
+#include "tern/script/unit.h"
 
 namespace tern::jit {
 

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/io/pickle.h"
 #include "tern/jit/script_module.h"
 
@@ -20,7 +21,7 @@ struct LazyBits {
 
 class Unpickler {
  public:
-  Unpickler(std::string label, StorageReader storages, std::shared_ptr<script::Unit> unit = nullptr)
+  Unpickler(std::string label, StorageReader storages, Shared<script::Unit> unit = nullptr)
       : label_(std::move(label)), storages_(std::move(storages)), unit_(std::move(unit)) {}
 
   tern::Value read(const io::Pickle& p);
@@ -57,7 +58,7 @@ class Unpickler {
 
   std::string label_;
   StorageReader storages_;
-  std::shared_ptr<script::Unit> unit_;
+  Shared<script::Unit> unit_;
   std::unordered_map<uint32_t, tern::Value> memo_;
   std::unordered_map<std::string, std::pair<Storage, std::string>> by_key_;  // storage, location
   std::unordered_map<std::string, Tensor> tensors_;                          // by key

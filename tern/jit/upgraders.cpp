@@ -121,8 +121,8 @@ const Change* change_of(const ir::Node& node) {
 }
 
 const ir::Graph& old_meaning(std::string_view function) {
-  static const std::shared_ptr<script::Unit>* unit =
-      new std::shared_ptr<script::Unit>(script::compile(sources, {.name = "<operator upgrade>"}));
+  static const Shared<script::Unit>* unit =
+      new Shared<script::Unit>(script::compile(sources, {.name = "<operator upgrade>"}));
   return (*unit)->find_function(Symbol(function))->graph();
 }
 

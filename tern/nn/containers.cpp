@@ -13,7 +13,7 @@ void AnyLayer::wrong_type(std::string_view wanted) const {
 }
 
 Sequential::Sequential(const Sequential& o) : Layer(o), items_(o.items_) {
-  if (Cloning::current()) items_ = std::make_shared<std::vector<AnyLayer>>(*o.items_);
+  if (Cloning::current()) items_ = new_shared<std::vector<AnyLayer>>(*o.items_);
 }
 void Sequential::push_back(std::string_view name, const AnyLayer& layer) {
   AnyLayer added = add(name, layer);

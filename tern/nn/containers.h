@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <typeinfo>
 
+#include "tern/base/pointer.h"
 #include "tern/nn/layer.h"
 
 namespace tern::nn {
@@ -16,7 +17,7 @@ class AnyLayer : public Module {
            requires(M & m, const Tensor& x) {
              { m.forward(x) } -> std::convertible_to<Tensor>;
            }) AnyLayer(const M& layer)
-      : Module(layer), holder_(std::make_shared<Holder<M>>(layer)) {
+      : Module(layer), holder_(new_shared<Holder<M>>(layer)) {
     this->template name_type<M>();
   }
   AnyLayer(const AnyLayer& o) : Module(o), holder_(Cloning::current() ? o.holder_->copy() : o.holder_) {}
@@ -35,7 +36,7 @@ class AnyLayer : public Module {
   struct AnyHolder {
     virtual ~AnyHolder() = default;
     virtual Tensor call(const Tensor& x, Loc loc) = 0;
-    virtual std::shared_ptr<AnyHolder> copy() const = 0;
+    virtual Shared<AnyHolder> copy() const = 0;
     virtual const std::type_info& type() const = 0;
     virtual Module& module() = 0;
   };
@@ -43,14 +44,14 @@ class AnyLayer : public Module {
   struct Holder : AnyHolder {
     explicit Holder(const M& l) : layer(l) {}
     Tensor call(const Tensor& x, Loc loc) override { return details::call_at(loc, layer, x); }
-    std::shared_ptr<AnyHolder> copy() const override { return std::make_shared<Holder>(layer); }
+    Shared<AnyHolder> copy() const override { return new_shared<Holder>(layer); }
     const std::type_info& type() const override { return typeid(M); }
     Module& module() override { return layer; }
     M layer;
   };
   [[noreturn]] void wrong_type(std::string_view wanted) const;
 
-  std::shared_ptr<AnyHolder> holder_;
+  Shared<AnyHolder> holder_;
 };
 
 // One layer after the other. Children are numbered "0", "1", … or have the names they are given.
@@ -58,7 +59,7 @@ class Sequential : public Layer<Sequential> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.container.Sequential";
   static constexpr bool is_ours = true;
-  Sequential() : items_(std::make_shared<std::vector<AnyLayer>>()) {}
+  Sequential() : items_(new_shared<std::vector<AnyLayer>>()) {}
   template <class... L>
   requires(sizeof...(L) > 0 && (std::is_base_of_v<Module, L> && ...) &&
            !(sizeof...(L) == 1 &&
@@ -80,7 +81,7 @@ class Sequential : public Layer<Sequential> {
   Tensor forward(const Tensor& x);
 
  private:
-  std::shared_ptr<std::vector<AnyLayer>> items_;
+  Shared<std::vector<AnyLayer>> items_;
 };
 
 [[noreturn]] void index_out_of_range(std::string_view what, size_t index, size_t size);
@@ -92,12 +93,12 @@ template <class M = AnyLayer>
 class ModuleList : public Module {
  public:
   static constexpr const char* type_name = "torch.nn.modules.container.ModuleList";
-  ModuleList() : items_(std::make_shared<std::vector<M>>()) { name_type<ModuleList>(); }
+  ModuleList() : items_(new_shared<std::vector<M>>()) { name_type<ModuleList>(); }
   ModuleList(std::initializer_list<M> items) : ModuleList() {
     for (const M& item : items) push_back(item);
   }
   ModuleList(const ModuleList& o) : Module(o), items_(o.items_) {
-    if (Cloning::current()) items_ = std::make_shared<std::vector<M>>(*o.items_);
+    if (Cloning::current()) items_ = new_shared<std::vector<M>>(*o.items_);
   }
   void push_back(const M& item) { items_->push_back(add(std::to_string(size()), item)); }
   size_t size() const { return items_->size(); }
@@ -109,7 +110,7 @@ class ModuleList : public Module {
   auto end() const { return items_->end(); }
 
  private:
-  std::shared_ptr<std::vector<M>> items_;
+  Shared<std::vector<M>> items_;
 };
 
 // Modules of one class by name, in the order they were put in.
@@ -117,21 +118,19 @@ template <class M = AnyLayer>
 class ModuleDict : public Module {
  public:
   static constexpr const char* type_name = "torch.nn.modules.container.ModuleDict";
-  ModuleDict() : items_(std::make_shared<std::vector<std::pair<std::string, M>>>()) {
-    name_type<ModuleDict>();
-  }
+  ModuleDict() : items_(new_shared<std::vector<std::pair<std::string, M>>>()) { name_type<ModuleDict>(); }
   ModuleDict(std::initializer_list<std::pair<std::string, M>> items) : ModuleDict() {
     for (const auto& [key, item] : items) insert(key, item);
   }
   ModuleDict(const ModuleDict& o) : Module(o), items_(o.items_) {
-    if (Cloning::current()) items_ = std::make_shared<std::vector<std::pair<std::string, M>>>(*o.items_);
+    if (Cloning::current()) items_ = new_shared<std::vector<std::pair<std::string, M>>>(*o.items_);
   }
   void insert(std::string_view key, const M& item) {
     M added = add(key, item);
     for (auto& [name, there] : *items_)
       if (name == key) {
-        std::destroy_at(&there);
-        std::construct_at(&there, added);
+        there.~M();
+        ::new (&there) M(added);
         return;
       }
     items_->emplace_back(std::string(key), added);
@@ -151,7 +150,7 @@ class ModuleDict : public Module {
   auto end() const { return items_->end(); }
 
  private:
-  std::shared_ptr<std::vector<std::pair<std::string, M>>> items_;
+  Shared<std::vector<std::pair<std::string, M>>> items_;
 };
 
 }  // namespace tern::nn

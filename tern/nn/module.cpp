@@ -54,7 +54,7 @@ void list_tensors(const Module::State& state, bool buffers, bool recurse, const 
     list_tensors(*child.state, buffers, true, prefix + child.name + ".", tensors, modules, out);
 }
 
-void list_modules(const std::shared_ptr<Module::State>& state, const std::string& path, Seen& seen,
+void list_modules(const Shared<Module::State>& state, const std::string& path, Seen& seen,
                   std::vector<std::pair<std::string, Module>>& out) {
   if (!seen.insert(state.get()).second) return;
   out.emplace_back(path, Module(state));
@@ -117,7 +117,7 @@ Registered& Registered::operator=(const Tensor& t) {
   return *this;
 }
 
-Module::Module() : state_(std::make_shared<State>()) {}
+Module::Module() : state_(new_shared<State>()) {}
 Module::Module(const Module& o) : state_(cloning ? cloning->copy(o.state_) : o.state_), name_(o.name_) {}
 
 Parameter Module::register_parameter(std::string_view name, const Tensor& tensor) {
@@ -336,8 +336,8 @@ Symbol Module::scope_path() const {
 // ---- cloning ----
 
 struct Cloning::Maps {
-  std::unordered_map<const void*, std::shared_ptr<Module::State>> states;
-  std::unordered_map<const void*, std::shared_ptr<Slot>> slots;
+  std::unordered_map<const void*, Shared<Module::State>> states;
+  std::unordered_map<const void*, Shared<Slot>> slots;
   std::unordered_map<const void*, Tensor> tensors;
 
   Tensor copy(const Tensor& t) {
@@ -354,23 +354,23 @@ struct Cloning::Maps {
   }
 };
 
-Cloning::Cloning() : maps_(std::make_unique<Maps>()), outer_(cloning) { cloning = this; }
+Cloning::Cloning() : maps_(new_owned<Maps>()), outer_(cloning) { cloning = this; }
 Cloning::~Cloning() { cloning = outer_; }
 Cloning* Cloning::current() { return cloning; }
 
-std::shared_ptr<Slot> Cloning::copy(const std::shared_ptr<Slot>& slot) {
+Shared<Slot> Cloning::copy(const Shared<Slot>& slot) {
   // A slot that this clone made is already a copy: copying the new module once more must not copy it again.
   if (auto found = maps_->slots.find(slot.get()); found != maps_->slots.end()) return found->second;
-  auto copied = std::make_shared<Slot>();
+  auto copied = new_shared<Slot>();
   copied->tensor = maps_->copy(slot->tensor);
   maps_->slots[slot.get()] = copied;
   maps_->slots[copied.get()] = copied;
   return copied;
 }
 
-std::shared_ptr<Module::State> Cloning::copy(const std::shared_ptr<Module::State>& state) {
+Shared<Module::State> Cloning::copy(const Shared<Module::State>& state) {
   if (auto found = maps_->states.find(state.get()); found != maps_->states.end()) return found->second;
-  auto copied = std::make_shared<Module::State>();
+  auto copied = new_shared<Module::State>();
   maps_->states[state.get()] = copied;
   maps_->states[copied.get()] = copied;
   copied->type = state->type;

@@ -6,12 +6,13 @@
 //   };
 // Copying a module copies the handle; clone(net) makes an independent one. Calling is in nn/layer.h.
 #pragma once
-#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/base/symbol.h"
 #include "tern/tensor/value.h"
 #include "tern/tree/convert.h"
@@ -31,7 +32,7 @@ struct Slot {
 class Registered : public Tensor {
  public:
   Registered() = default;
-  explicit Registered(std::shared_ptr<Slot> slot) : Tensor(slot->tensor), slot_(std::move(slot)) {}
+  explicit Registered(Shared<Slot> slot) : Tensor(slot->tensor), slot_(std::move(slot)) {}
   Registered(const Registered& o);
   Registered& operator=(const Registered& o);
   Registered& operator=(const Tensor& t);
@@ -39,7 +40,7 @@ class Registered : public Tensor {
   const Tensor& now() const { return slot_ ? slot_->tensor : static_cast<const Tensor&>(*this); }
 
  private:
-  std::shared_ptr<Slot> slot_;
+  Shared<Slot> slot_;
 };
 using Parameter = Registered;
 using Buffer = Registered;
@@ -53,7 +54,7 @@ class Module {
   struct State;
 
   Module();
-  explicit Module(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  explicit Module(Shared<State> state) : state_(std::move(state)) {}
   Module(const Module& o);                    // the same module; under clone() its copy
   Module& operator=(const Module&) = delete;  // see replace()
 
@@ -77,8 +78,8 @@ class Module {
   template <class M>
   void replace(std::string_view name, M& member, const M& next) {
     M added = add(name, M(next));
-    std::destroy_at(&member);
-    std::construct_at(&member, added);
+    member.~M();
+    ::new (&member) M(added);
   }
 
   // Names are dotted paths from this module. Shared tensors and modules are listed once, under their first
@@ -194,7 +195,7 @@ class Module {
   int add_hook(Function<Value(const Module&, const Value&, const Value&)> hook) const;
   int add_backward_hook(Function<Value(const Module&, const Value&, const Value&)> hook) const;
 
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
   Symbol name_;
 };
 
@@ -215,12 +216,12 @@ class Cloning {
   ~Cloning();
   Cloning(const Cloning&) = delete;
   static Cloning* current();
-  std::shared_ptr<Module::State> copy(const std::shared_ptr<Module::State>& state);
-  std::shared_ptr<Slot> copy(const std::shared_ptr<Slot>& slot);
+  Shared<Module::State> copy(const Shared<Module::State>& state);
+  Shared<Slot> copy(const Shared<Slot>& slot);
 
  private:
   struct Maps;
-  std::unique_ptr<Maps> maps_;
+  Owned<Maps> maps_;
   Cloning* outer_;
 };
 

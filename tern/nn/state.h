@@ -1,21 +1,22 @@
 // What a Module's handles share. Only the nn room looks inside.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/nn/module.h"
 
 namespace tern::nn {
 
 struct Entry {
   std::string name;
-  std::shared_ptr<Slot> slot;
+  Shared<Slot> slot;
   bool persistent = true;
 };
 
 struct Child {
   std::string name;
-  std::shared_ptr<Module::State> state;
+  Shared<Module::State> state;
 };
 
-struct Module::State : std::enable_shared_from_this<Module::State> {
+struct Module::State : SharedFromThis<Module::State> {
   std::string type;  // dotted: "torch.nn.modules.linear.Linear"
   std::string repr;  // "in_features=3, out_features=4, bias=True"
   std::vector<Entry> parameters, buffers;
@@ -37,11 +38,11 @@ T* find_named(std::vector<T>& all, std::string_view name) {
   return nullptr;
 }
 
-inline std::shared_ptr<Slot> put(std::vector<Entry>& all, std::string_view name, const Tensor& tensor,
-                                 bool persistent) {
+inline Shared<Slot> put(std::vector<Entry>& all, std::string_view name, const Tensor& tensor,
+                        bool persistent) {
   Entry* entry = find_named(all, name);
   if (!entry) {
-    all.push_back({std::string(name), std::make_shared<Slot>(), persistent});
+    all.push_back({std::string(name), new_shared<Slot>(), persistent});
     entry = &all.back();
   }
   entry->slot->tensor = tensor;

@@ -25,7 +25,7 @@ DType number_dtype(const ir::Type* t) {
 // A graph inside the one being written: what is lowered while it is open goes into it.
 class Driver::Body {
  public:
-  Body(Driver& driver, std::string_view name) : driver_(driver), graph_(std::make_shared<GraphProto>()) {
+  Body(Driver& driver, std::string_view name) : driver_(driver), graph_(new_shared<GraphProto>()) {
     graph_->name = driver.fresh(name);
     driver.scopes_.push_back({graph_.get(), {}, {}, {}});
   }
@@ -38,7 +38,7 @@ class Driver::Body {
     return r;
   }
   void set_output_type(TypeProto type) { graph_->outputs.back().type = std::move(type); }
-  std::shared_ptr<GraphProto> finish() {
+  Shared<GraphProto> finish() {
     Scope& scope = driver_.scopes_.back();
     for (const std::string& key : scope.vectors) driver_.vectors_.erase(key);
     for (const std::string& key : scope.scalars) driver_.scalars_.erase(key);
@@ -48,7 +48,7 @@ class Driver::Body {
 
  private:
   Driver& driver_;
-  std::shared_ptr<GraphProto> graph_;
+  Shared<GraphProto> graph_;
 };
 
 // Names in a subgraph must be made in it: what comes from outside passes through Identity.
@@ -81,7 +81,7 @@ void Driver::lower_if(const ir::Node& node) {
   }
   Ref c = ref(condition, "condition");
   if (c.dtype != DType::bool_) c = emit("Cast", {c}, {Attribute::of("to", int64_t{9})}, 1, DType::bool_)[0];
-  std::shared_ptr<GraphProto> branches[2];
+  Shared<GraphProto> branches[2];
   std::vector<Ref> results[2];
   for (size_t k = 0; k < 2; ++k) {
     Body body(*this, k ? "else_branch" : "then_branch");

@@ -2,6 +2,7 @@
 // once all that cannot be expressed.
 #include "tern/onnx/driver.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -30,7 +31,7 @@ bool lowerable(const ir::Block& block) {
 
 // Operators without a rule that have a body are replaced by it. Where the graph cannot be interpreted on fake
 // tensors it stays as it is and the driver reports what is missing.
-std::unique_ptr<ir::Graph> expanded(const ir::Graph& graph) {
+Owned<ir::Graph> expanded(const ir::Graph& graph) {
   for (const ir::Value* v : graph.inputs())
     if (v->type()->is_tensor() && (!v->type()->has_sizes() || v->type()->dtype() == DType::undefined))
       return nullptr;

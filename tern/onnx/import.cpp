@@ -23,8 +23,8 @@ using Names = std::unordered_map<std::string, Item>;
 class Importer {
  public:
   explicit Importer(const Model& model)
-      : model_(model), graph_(std::make_unique<ir::Graph>()), recorder_(*graph_, rung_record) {
-    graph_->shapes = recorder_.shapes = env_ = std::make_shared<ShapeEnv>();
+      : model_(model), graph_(new_owned<ir::Graph>()), recorder_(*graph_, rung_record) {
+    graph_->shapes = recorder_.shapes = env_ = new_shared<ShapeEnv>();
     graph_->name = model.graph.name;
     for (const FunctionProto& f : model.functions) functions_.emplace(f.domain + "::" + f.name, &f);
   }
@@ -53,8 +53,8 @@ class Importer {
   void note_type(const std::string& name, const Item& item);
 
   const Model& model_;
-  std::shared_ptr<ShapeEnv> env_;
-  std::unique_ptr<ir::Graph> graph_;
+  Shared<ShapeEnv> env_;
+  Owned<ir::Graph> graph_;
   capture::Recorder recorder_;
   std::unordered_map<std::string, const FunctionProto*> functions_;
   std::vector<Names*> scopes_;
@@ -343,7 +343,7 @@ void Importer::import_function(const FunctionProto& f, const NodeProto& node, Na
           continue;
         }
         for (auto& g : a.graphs) {
-          g = std::make_shared<GraphProto>(*g);
+          g = new_shared<GraphProto>(*g);
           g->nodes = self(self, g->nodes);
         }
         kept.push_back(std::move(a));

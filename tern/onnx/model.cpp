@@ -99,7 +99,7 @@ TypeProto TypeProto::tensor(DataType type, std::optional<std::vector<Dimension>>
 TypeProto TypeProto::sequence(TypeProto element) {
   TypeProto t;
   t.kind = Kind::sequence;
-  t.element = std::make_shared<TypeProto>(std::move(element));
+  t.element = new_shared<TypeProto>(std::move(element));
   return t;
 }
 
@@ -166,7 +166,7 @@ Attribute Attribute::of(std::string name, TensorProto value) {
   a.tensors.push_back(std::move(value));
   return a;
 }
-Attribute Attribute::of(std::string name, std::shared_ptr<GraphProto> value) {
+Attribute Attribute::of(std::string name, Shared<GraphProto> value) {
   Attribute a = named(std::move(name), Type::graph);
   a.graphs.push_back(std::move(value));
   return a;
@@ -194,7 +194,7 @@ TensorProto to_proto(const Tensor& tensor, std::string name) {
   p.name = std::move(name);
   p.type = data_type_of(tensor.dtype());
   p.dims.assign(tensor.int_sizes(), tensor.int_sizes() + tensor.dim());
-  auto dense = std::make_shared<Tensor>(tensor.is_contiguous() ? tensor : tensor.detach().contiguous());
+  auto dense = new_shared<Tensor>(tensor.is_contiguous() ? tensor : tensor.detach().contiguous());
   size_t bytes = static_cast<size_t>(dense->int_numel() * dense->element_size());
   p.raw = {{static_cast<const uint8_t*>(bytes ? dense->data() : nullptr), bytes}, dense};
   return p;

@@ -1,12 +1,12 @@
 // An ONNX model as plain structs: what onnx.proto describes, after reading. Tensors keep their bytes where
 // they were (mapped from the model or from its external data); nothing here knows what an operator means.
 #pragma once
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tern/base/pointer.h"
 #include "tern/io/file.h"
 #include "tern/tensor/tensor.h"
 
@@ -85,7 +85,7 @@ struct TypeProto {
   Kind kind = Kind::none;
   DataType elem_type = DataType::undefined;  // tensor, sparse_tensor; the key of a map
   std::optional<std::vector<Dimension>> shape = {};
-  std::shared_ptr<TypeProto> element = {};  // of a sequence or optional; the value of a map
+  Shared<TypeProto> element = {};  // of a sequence or optional; the value of a map
   std::string denotation = {};
 
   static TypeProto tensor(DataType type, std::optional<std::vector<Dimension>> shape = {});
@@ -127,8 +127,8 @@ struct Attribute {
   std::vector<float> floats = {};
   std::vector<int64_t> ints = {};
   std::vector<std::string> strings = {};
-  std::vector<TensorProto> tensors = {};                 // one for Type::tensor
-  std::vector<std::shared_ptr<GraphProto>> graphs = {};  // one for Type::graph
+  std::vector<TensorProto> tensors = {};        // one for Type::tensor
+  std::vector<Shared<GraphProto>> graphs = {};  // one for Type::graph
   std::vector<TypeProto> types = {};
 
   static Attribute of(std::string name, int64_t value);
@@ -138,7 +138,7 @@ struct Attribute {
   static Attribute of(std::string name, std::vector<float> value);
   static Attribute of(std::string name, std::vector<std::string> value);
   static Attribute of(std::string name, TensorProto value);
-  static Attribute of(std::string name, std::shared_ptr<GraphProto> value);
+  static Attribute of(std::string name, Shared<GraphProto> value);
 };
 
 struct NodeProto {

@@ -2,11 +2,11 @@
 //   onnx::save(program, "net.onnx");
 //   auto [graph, state] = onnx::import_model(onnx::load("net.onnx"));
 #pragma once
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
 #include "tern/onnx/model.h"
 
@@ -46,7 +46,7 @@ void save(const Model& model, const std::string& path, const WriteOptions& optio
 
 // ONNX → ATen. Initializers become inputs of the graph behind the user's, bound to mapped tensors.
 struct Imported {
-  std::unique_ptr<ir::Graph> graph;
+  Owned<ir::Graph> graph;
   std::vector<std::pair<std::string, Tensor>> state;  // graph inputs from num_inputs on, in order
   size_t num_inputs = 0;                              // the user's
   std::vector<std::string> input_names, output_names;

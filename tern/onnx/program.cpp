@@ -130,7 +130,7 @@ class Lifter {
 
 Model export_model(const jit::ScriptModule& module, Span<const tern::Value> examples,
                    const ExportOptions& options) {
-  std::unique_ptr<ir::Graph> graph = module.whole_graph("forward");
+  Owned<ir::Graph> graph = module.whole_graph("forward");
   std::vector<Source::Weight> weights = Lifter(*graph, module).run();
   std::unordered_map<std::string, const Tensor*> by_input;
   for (const Source::Weight& w : weights) by_input.emplace(w.input, &w.tensor);
@@ -153,7 +153,7 @@ Model export_model(const jit::ScriptModule& module, Span<const tern::Value> exam
   source.weights = weights;
   // On fake tensors: mutation becomes new values and shapes become known. What cannot run so is lowered as it
   // stands.
-  std::unique_ptr<ir::Graph> shaped;
+  Owned<ir::Graph> shaped;
   try {
     capture::RetraceOptions how;
     how.expand = must_expand;

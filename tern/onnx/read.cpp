@@ -34,7 +34,7 @@ class Reader {
 
   const io::Blob& blob_;
   const ReadOptions& options_;
-  std::map<std::string, std::shared_ptr<const io::MappedFile>> files_;
+  std::map<std::string, Shared<const io::MappedFile>> files_;
 };
 
 [[noreturn]] void no_sparse(std::string_view where) {
@@ -216,7 +216,7 @@ Attribute Reader::attribute(ProtoReader r) {
         a.tensors.push_back(tensor(r.message("TensorProto"))), is(Type::tensor);
         break;
       case 6:
-        a.graphs.push_back(std::make_shared<GraphProto>(graph(r.message("GraphProto"))));
+        a.graphs.push_back(new_shared<GraphProto>(graph(r.message("GraphProto"))));
         is(Type::graph);
         break;
       case 7:
@@ -232,7 +232,7 @@ Attribute Reader::attribute(ProtoReader r) {
         a.tensors.push_back(tensor(r.message("TensorProto"))), is(Type::tensors);
         break;
       case 11:
-        a.graphs.push_back(std::make_shared<GraphProto>(graph(r.message("GraphProto"))));
+        a.graphs.push_back(new_shared<GraphProto>(graph(r.message("GraphProto"))));
         is(Type::graphs);
         break;
       case 13:
@@ -518,13 +518,13 @@ TypeProto Reader::type(ProtoReader r) {
       case 9:
         t.kind = r.field() == 4 ? Kind::sequence : Kind::optional;
         for (ProtoReader m = r.message("TypeProto.Sequence"); m.next();)
-          if (m.field() == 1) t.element = std::make_shared<TypeProto>(type(m.message("TypeProto")));
+          if (m.field() == 1) t.element = new_shared<TypeProto>(type(m.message("TypeProto")));
         break;
       case 5:
         t.kind = Kind::map;
         for (ProtoReader m = r.message("TypeProto.Map"); m.next();) {
           if (m.field() == 1) t.elem_type = static_cast<DataType>(m.int32());
-          if (m.field() == 2) t.element = std::make_shared<TypeProto>(type(m.message("TypeProto")));
+          if (m.field() == 2) t.element = new_shared<TypeProto>(type(m.message("TypeProto")));
         }
         break;
       case 6:

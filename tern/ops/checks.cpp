@@ -1,6 +1,7 @@
 #include "tern/ops/checks.h"
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "tern/base/format.h"

@@ -1,5 +1,7 @@
 // Loops that the families' kernels share: choosing a C++ type by dtype, and walking strided tensors.
 #pragma once
+#include <complex>
+
 #include "tern/base/error.h"
 #include "tern/base/parallel.h"
 #include "tern/tensor/tensor.h"

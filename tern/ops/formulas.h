@@ -1,5 +1,6 @@
 // Helpers that the gradient formulas and bodies in the .ops files are written with.
 #pragma once
+#include <complex>
 #include <optional>
 #include <tuple>
 

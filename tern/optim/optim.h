@@ -71,8 +71,7 @@ struct SGDOptions {
 };
 class SGD final : public Optimizer {
  public:
-  explicit SGD(std::vector<Tensor> params, const SGDOptions& options = {})
-      : SGD(std::vector<Group<SGDOptions>>{{std::move(params), options}}) {}
+  explicit SGD(std::vector<Tensor> params, const SGDOptions& options = {});
   explicit SGD(std::vector<Group<SGDOptions>> groups);
   double& lr(size_t group = 0) override { return options_[group].lr; }
   SGDOptions& options(size_t group = 0) { return options_[group]; }
@@ -93,8 +92,7 @@ struct AdamOptions {
 };
 class Adam : public Optimizer {
  public:
-  explicit Adam(std::vector<Tensor> params, const AdamOptions& options = {})
-      : Adam(std::vector<Group<AdamOptions>>{{std::move(params), options}}) {}
+  explicit Adam(std::vector<Tensor> params, const AdamOptions& options = {});
   explicit Adam(std::vector<Group<AdamOptions>> groups);
   double& lr(size_t group = 0) override { return options_[group].lr; }
   AdamOptions& options(size_t group = 0) { return options_[group]; }
@@ -119,8 +117,7 @@ struct AdamWOptions {
 };
 class AdamW final : public Adam {
  public:
-  explicit AdamW(std::vector<Tensor> params, const AdamWOptions& options = {})
-      : AdamW(std::vector<Group<AdamWOptions>>{{std::move(params), options}}) {}
+  explicit AdamW(std::vector<Tensor> params, const AdamWOptions& options = {});
   explicit AdamW(std::vector<Group<AdamWOptions>> groups);
 };
 

@@ -49,6 +49,8 @@ bool flag(const Value& settings, std::string_view key, bool fallback) {
 
 // ---- SGD ----
 
+SGD::SGD(std::vector<Tensor> params, const SGDOptions& options)
+    : SGD(std::vector<Group<SGDOptions>>{{std::move(params), options}}) {}
 SGD::SGD(std::vector<Group<SGDOptions>> groups) {
   if (groups.empty()) fail(ErrorKind::value, "optimizer got an empty parameter list");
   for (auto& g : groups) {
@@ -140,7 +142,11 @@ Span<const char* const> SGD::state_names() const {
 
 // ---- Adam, AdamW ----
 
+Adam::Adam(std::vector<Tensor> params, const AdamOptions& options)
+    : Adam(std::vector<Group<AdamOptions>>{{std::move(params), options}}) {}
 Adam::Adam(std::vector<Group<AdamOptions>> groups) : Adam(std::move(groups), false) {}
+AdamW::AdamW(std::vector<Tensor> params, const AdamWOptions& options)
+    : AdamW(std::vector<Group<AdamWOptions>>{{std::move(params), options}}) {}
 AdamW::AdamW(std::vector<Group<AdamWOptions>> groups)
     : Adam(
           [&] {

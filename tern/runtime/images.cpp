@@ -19,7 +19,7 @@ float* target(Tensor& t) { return static_cast<float*>(t.data()); }
 int64_t per_image(const Tensor& t) { return t.int_numel() / t.int_sizes()[0]; }
 
 struct PackedConv : Step {
-  std::unique_ptr<kernels::PreparedConv> conv;
+  Owned<kernels::PreparedConv> conv;
   Tensor x, out, residual;
   void run() override { conv->run(source(x), source(residual), target(out)); }
   void run_images(int64_t begin, int64_t end) override {
@@ -161,8 +161,7 @@ bool can_prepare_conv(const ir::Node& node, const Tensor& weight) {
   return transposed.is_constant() && !transposed.constant().to_bool();
 }
 
-std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation,
-                                     const Tensor& residual) {
+Owned<Step> make_conv_step(const NodeView& view, const ir::Node* activation, const Tensor& residual) {
   // convolution(input, weight, bias?, stride, padding, dilation, transposed, output_padding, groups)
   const Tensor &x = view.inputs[0].tensor(), &weight = view.inputs[1].tensor();
   const Tensor bias = view.inputs[2].is_none() ? Tensor() : view.inputs[2].tensor();
@@ -188,7 +187,7 @@ std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activ
   const double products = static_cast<double>(view.output.int_numel()) * static_cast<double>(s.in_channels);
   const bool in_place = residual.defined() && residual.storage().get() == view.output.storage().get();
   if (point && !in_place && (strides || products < 2e6)) {
-    auto step = std::make_unique<PointConv>();
+    auto step = new_owned<PointConv>();
     step->images = s.batch;
     step->products = products;
     step->weight =
@@ -204,9 +203,9 @@ std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activ
       step->gathered.resize(static_cast<size_t>(view.output.int_numel() / s.out_channels * s.in_channels));
     return step;
   }
-  auto step = std::make_unique<PackedConv>();
+  auto step = new_owned<PackedConv>();
   step->products = products * static_cast<double>(weight.int_numel() / (s.in_channels * s.out_channels));
-  step->conv = std::make_unique<kernels::PreparedConv>(
+  step->conv = new_owned<kernels::PreparedConv>(
       s, weight.data_ptr<float>(), bias.defined() ? bias.data_ptr<float>() : nullptr,
       activation_of(activation), residual.defined(), kernels::PreparedConv::Layout::channels_last);
   if (step->conv->by_images()) step->images = s.batch;
@@ -232,9 +231,9 @@ void fold_batch_norm(const std::vector<Value>& norm, std::vector<Value>& conv_in
   conv_inputs[2] = bias;
 }
 
-std::unique_ptr<Step> make_affine_step(const std::vector<Value>& norm, const Tensor& x,
-                                       const ir::Node* activation, const Tensor& out) {
-  auto step = std::make_unique<Affine>();
+Owned<Step> make_affine_step(const std::vector<Value>& norm, const Tensor& x, const ir::Node* activation,
+                             const Tensor& out) {
+  auto step = new_owned<Affine>();
   step->images = out.int_sizes()[0];
   affine_of(norm, step->scale, step->shift);
   step->x = x;
@@ -243,11 +242,11 @@ std::unique_ptr<Step> make_affine_step(const std::vector<Value>& norm, const Ten
   return step;
 }
 
-std::unique_ptr<Step> make_pool_step(const NodeView& view) {
+Owned<Step> make_pool_step(const NodeView& view) {
   const std::string_view name = view.node.op()->text;
   const Tensor& x = view.inputs[0].tensor();
   const int dims = static_cast<int>(x.dim()) - 2;
-  auto step = std::make_unique<Pool>();
+  auto step = new_owned<Pool>();
   kernels::PoolShape& s = step->shape;
   s.dims = dims;
   s.planes = x.int_sizes()[0];
@@ -294,8 +293,8 @@ std::unique_ptr<Step> make_pool_step(const NodeView& view) {
   return step;
 }
 
-std::unique_ptr<Step> make_join_step(const std::vector<Tensor>& parts, const Tensor& out) {
-  auto step = std::make_unique<Join>();
+Owned<Step> make_join_step(const std::vector<Tensor>& parts, const Tensor& out) {
+  auto step = new_owned<Join>();
   step->images = out.int_sizes()[0];
   step->parts = parts;
   step->out = out;
@@ -320,12 +319,12 @@ bool has_channels_innermost(const Tensor& t) {
 
 }  // namespace
 
-std::unique_ptr<Step> make_transpose_step(const Tensor& from, const Tensor& to) {
+Owned<Step> make_transpose_step(const Tensor& from, const Tensor& to) {
   // One of the two is row-major, the other has its channels innermost.
   if (from.dtype() != kFloat || from.int_numel() == 0 || from.is_contiguous() == to.is_contiguous())
     return nullptr;
   if (!has_channels_innermost(from.is_contiguous() ? to : from)) return nullptr;
-  auto step = std::make_unique<Transpose>();
+  auto step = new_owned<Transpose>();
   step->images = to.int_sizes()[0];
   const int64_t channels = from.int_sizes()[1];
   step->from = from;

@@ -86,8 +86,8 @@ std::vector<std::string> targets_of(const onnx::Imported& imported) {
 
 // An imported graph has the user's inputs first; a program has its state first.
 ExportedProgram program_of(onnx::Imported imported) {
-  auto data = std::make_shared<ExportedProgram::Data>();
-  data->graph = std::make_unique<ir::Graph>();
+  auto data = new_shared<ExportedProgram::Data>();
+  data->graph = new_owned<ir::Graph>();
   ir::Graph& graph = *data->graph;
   graph.shapes = imported.graph->shapes;
   graph.name = imported.graph->name;

@@ -297,7 +297,7 @@ class LoweredEngine : public Engine {
         source.weights.push_back({input, input, model_.bindings[i].tensor});
       }
     onnx::save(source, path);
-    engine_ = std::make_unique<OnnxrtEngine>(path, options_);
+    engine_ = new_owned<OnnxrtEngine>(path, options_);
     // Unused inputs are not part of an ONNX session's signature: pick ours by name.
     order_.clear();
     for (const std::string& name : engine_->input_names) {
@@ -314,7 +314,7 @@ class LoweredEngine : public Engine {
   int files_ = 0;
   bool sized_ = true;
   std::string sizes_;
-  std::unique_ptr<OnnxrtEngine> engine_;
+  Owned<OnnxrtEngine> engine_;
   std::vector<size_t> order_;
 };
 
@@ -345,14 +345,14 @@ std::string find_onnxruntime(const std::string& asked) {
        "or ./.venv, or set TERN_ONNXRUNTIME to the path of libonnxruntime.so");
 }
 
-std::unique_ptr<Engine> make_onnxrt_engine(const SessionModel& model, const SessionOptions& options) {
-  return std::make_unique<LoweredEngine>(model, options);
+Owned<Engine> make_onnxrt_engine(const SessionModel& model, const SessionOptions& options) {
+  return new_owned<LoweredEngine>(model, options);
 }
 
-std::unique_ptr<Engine> make_onnxrt_engine(const std::string& path, const SessionOptions& options,
-                                           std::vector<std::string>* input_names,
-                                           std::vector<std::string>* output_names) {
-  auto engine = std::make_unique<OnnxrtEngine>(path, options);
+Owned<Engine> make_onnxrt_engine(const std::string& path, const SessionOptions& options,
+                                 std::vector<std::string>* input_names,
+                                 std::vector<std::string>* output_names) {
+  auto engine = new_owned<OnnxrtEngine>(path, options);
   *input_names = engine->input_names;
   *output_names = engine->output_names;
   return engine;

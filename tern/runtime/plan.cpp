@@ -20,7 +20,7 @@ namespace {
 struct KernelStep : Step {
   const Op* op;
   std::vector<Value> values;
-  std::unique_ptr<Bound> bound;
+  Owned<Bound> bound;
   std::vector<Tensor> out;
   void run() override { op->kernel(*op, bound->args(), Out(out.data(), out.size())); }
 };
@@ -29,7 +29,7 @@ struct KernelStep : Step {
 struct CallStep : Step {
   const Op* op;
   std::vector<Value> values;
-  std::unique_ptr<Bound> bound;
+  Owned<Bound> bound;
   std::vector<Tensor> out;
   void run() override {
     std::vector<Value> results(out.size());
@@ -194,9 +194,9 @@ class Planner {
   }
 
   void emit_copy(const Tensor& from, const Tensor& to, const ir::Value& v) {
-    std::unique_ptr<Step> step = make_transpose_step(from, to);
+    Owned<Step> step = make_transpose_step(from, to);
     if (!step) {
-      auto copy = std::make_unique<CopyStep>();
+      auto copy = new_owned<CopyStep>();
       copy->from = from;
       copy->to = to;
       step = std::move(copy);
@@ -325,7 +325,7 @@ class Planner {
     return planned(type, type.has_strides() ? Dims(type.strides()) : contiguous_strides(type.sizes()));
   }
 
-  void emit(std::unique_ptr<Step> step, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
+  void emit(Owned<Step> step, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
     size_t at = plan_.steps_.size();
     // Image i of what is read and of what is written is the i-th part of its memory.
     auto whole = [](const Tensor& t) {
@@ -428,8 +428,7 @@ class Planner {
     return is_constant(n.input(3)) && is_constant(n.input(4));
   }
 
-  void finish(const Chain& c, std::unique_ptr<Step> step, const std::vector<Tensor>& reads,
-              const Tensor& out) {
+  void finish(const Chain& c, Owned<Step> step, const std::vector<Tensor>& reads, const Tensor& out) {
     step->label = c.nodes[0]->qualified();
     for (size_t i = 1; i < c.nodes.size(); ++i) step->label += "+" + c.nodes[i]->op()->name().str();
     step->label += " %" + c.nodes[0]->name();
@@ -543,7 +542,7 @@ class Planner {
     const bool mean = starts(node, "mean.dim(");
     Tensor out = planned(type, mean || type.sizes().size() < 3 ? contiguous_strides(type.sizes())
                                                                : channels_last_strides(type.sizes()));
-    std::unique_ptr<Step> step = make_pool_step({node, inputs, out});
+    Owned<Step> step = make_pool_step({node, inputs, out});
     if (!step) {
       managed_.pop_back();
       return false;
@@ -625,20 +624,20 @@ class Planner {
       writes.push_back(planned(*v->type()));
       assign(*v, writes.back());
     }
-    std::unique_ptr<Step> step;
+    Owned<Step> step;
     if (op.is(op_pointwise)) step = make_pointwise_step({node, inputs, writes[0]});
     if (!step && op.kernel && !op.functional) {
-      auto s = std::make_unique<KernelStep>();
+      auto s = new_owned<KernelStep>();
       s->op = &op;
       s->values = inputs;
-      s->bound = std::make_unique<Bound>(op, s->values);
+      s->bound = new_owned<Bound>(op, s->values);
       s->out = writes;
       step = std::move(s);
     } else if (!step) {
-      auto s = std::make_unique<CallStep>();
+      auto s = new_owned<CallStep>();
       s->op = &op;
       s->values = inputs;
-      s->bound = std::make_unique<Bound>(op, s->values);
+      s->bound = new_owned<Bound>(op, s->values);
       s->out = writes;
       step = std::move(s);
     }
@@ -697,7 +696,7 @@ class Planner {
     const size_t total = std::max<size_t>(layout.bytes, 64);
     plan_.arena_bytes_ = layout.bytes;
     void* memory = pool_allocate(total);
-    plan_.arena_ = std::shared_ptr<void>(memory, [total](void* p) { pool_free(p, total); });
+    plan_.arena_ = Shared<void>(memory, [total](void* p) { pool_free(p, total); });
     for (size_t i = 0; i < blocks.size(); ++i)
       blocks[i]->data = static_cast<char*>(memory) + layout.offsets[i];
     for (auto& [ir_value, v] : values_) plan_.values_.push_back(v);

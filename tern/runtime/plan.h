@@ -1,10 +1,10 @@
 // A plan: one graph for one set of input sizes, ready to run. Shapes are known, memory is laid out, weights
 // are packed, views cost nothing; running it is a walk over steps that call kernels.
 #pragma once
-#include <memory>
 #include <vector>
 
-#include "tern/ir/graph.h"
+#include "tern/base/pointer.h"
+#include "tern/runtime/session.h"
 #include "tern/tensor/arg.h"
 
 namespace tern::kernels {
@@ -12,13 +12,6 @@ enum class Activation : uint8_t;
 }
 
 namespace tern::runtime {
-
-// What a graph input is bound to for good. A weight may be packed and folded; a variable may change between
-// runs.
-struct Binding {
-  Tensor tensor;  // undefined: an input of every run
-  bool is_weight = false;
-};
 
 struct Step {
   virtual ~Step() = default;
@@ -51,7 +44,7 @@ class Plan {
     int64_t part;  // images taken at a time
   };
   const std::vector<Section>& sections() const { return sections_; }
-  const std::vector<std::unique_ptr<Step>>& steps() const { return steps_; }
+  const std::vector<Owned<Step>>& steps() const { return steps_; }
 
  private:
   friend class Planner;
@@ -59,15 +52,15 @@ class Plan {
     Value value;         // a constant, a number, or the planned tensor
     bool fresh = false;  // its memory is made anew for every run and given away
   };
-  std::unique_ptr<ir::Graph> graph_;  // retraced for these sizes: kernels and views only
-  std::vector<Value> values_;         // everything steps borrow from
-  std::vector<std::unique_ptr<Step>> steps_;
+  Owned<ir::Graph> graph_;     // retraced for these sizes: kernels and views only
+  std::vector<Value> values_;  // everything steps borrow from
+  std::vector<Owned<Step>> steps_;
   std::vector<Section> sections_;
   std::vector<Tensor> inputs_;  // planned stand-ins whose memory is set for each run
   std::vector<Output> outputs_;
   std::vector<Storage> fresh_;  // storages of outputs
   size_t arena_bytes_ = 0;
-  std::shared_ptr<void> arena_;
+  Shared<void> arena_;
 };
 
 // Steps that know more than "call the kernel"; nullptr when a node has none. (steps.cpp)
@@ -76,26 +69,25 @@ struct NodeView {
   Span<const Value> inputs;  // planned, in schema order
   Tensor output;
 };
-std::unique_ptr<Step> make_pointwise_step(const NodeView& view);
+Owned<Step> make_pointwise_step(const NodeView& view);
 // Linear layers with constant weights (linear, addmm, mm): y = activation(x·W + bias + residual). `bias` is
 // for a layer that has none; `activation` is a node that is fused behind it (nullptr: none).
 bool can_pack_linear(const NodeView& view);
-std::unique_ptr<Step> make_linear_step(const NodeView& view, const Tensor& bias, const ir::Node* activation,
-                                       const Tensor& residual);
+Owned<Step> make_linear_step(const NodeView& view, const Tensor& bias, const ir::Node* activation,
+                             const Tensor& residual);
 kernels::Activation activation_of(const ir::Node* node);
 bool can_fuse_activation(const ir::Node& node);
 
 // Images, with their channels innermost. (images.cpp) `norm` are the operands of
 // _native_batch_norm_legit_no_training, all constant but the first.
 bool can_prepare_conv(const ir::Node& node, const Tensor& weight);
-std::unique_ptr<Step> make_conv_step(const NodeView& view, const ir::Node* activation,
-                                     const Tensor& residual);
+Owned<Step> make_conv_step(const NodeView& view, const ir::Node* activation, const Tensor& residual);
 void fold_batch_norm(const std::vector<Value>& norm, std::vector<Value>& conv_inputs);
-std::unique_ptr<Step> make_affine_step(const std::vector<Value>& norm, const Tensor& x,
-                                       const ir::Node* activation, const Tensor& out);
-std::unique_ptr<Step> make_pool_step(const NodeView& view);  // nullptr: not a pooling this can do
-std::unique_ptr<Step> make_join_step(const std::vector<Tensor>& parts, const Tensor& out);
-std::unique_ptr<Step> make_transpose_step(const Tensor& from,
-                                          const Tensor& to);  // nullptr: not float, not dense
+Owned<Step> make_affine_step(const std::vector<Value>& norm, const Tensor& x, const ir::Node* activation,
+                             const Tensor& out);
+Owned<Step> make_pool_step(const NodeView& view);  // nullptr: not a pooling this can do
+Owned<Step> make_join_step(const std::vector<Tensor>& parts, const Tensor& out);
+Owned<Step> make_transpose_step(const Tensor& from,
+                                const Tensor& to);  // nullptr: not float, not dense
 
 }  // namespace tern::runtime

@@ -14,6 +14,7 @@
 #include "tern/ir/interpreter.h"
 #include "tern/ops.h"
 #include "tern/runtime/onnxrt.h"
+#include "tern/runtime/plan.h"
 #include "tern/sym/input_checks.h"
 
 namespace tern {
@@ -88,13 +89,12 @@ class NativeEngine : public Engine {
     auto it = plans_.find(key_);
     if (it == plans_.end()) {
       try {
-        it = plans_.emplace(key_, std::make_unique<runtime::Plan>(*model_.graph, model_.bindings, inputs))
-                 .first;
+        it = plans_.emplace(key_, new_owned<runtime::Plan>(*model_.graph, model_.bindings, inputs)).first;
       } catch (const Error& e) {
         // Control flow and data-dependent sizes are walked, not planned. What is wrong with the inputs is
         // said by the walk as well, at the node where it happens.
         if (e.kind() == ErrorKind::internal) throw;
-        interpreter_ = std::make_unique<InterpreterEngine>(model_);
+        interpreter_ = new_owned<InterpreterEngine>(model_);
         reason_ = e.message();
         return;
       }
@@ -103,21 +103,20 @@ class NativeEngine : public Engine {
   }
 
   SessionModel model_;
-  std::map<std::vector<int64_t>, std::unique_ptr<runtime::Plan>> plans_;
+  std::map<std::vector<int64_t>, Owned<runtime::Plan>> plans_;
   std::vector<int64_t> key_, last_key_;
   runtime::Plan* last_ = nullptr;
   std::vector<double>* seconds_ = nullptr;  // while profiling
-  std::unique_ptr<InterpreterEngine> interpreter_;
+  Owned<InterpreterEngine> interpreter_;
   std::string reason_;
 };
 
 struct Backends {
   std::mutex mutex;
   std::map<std::string, Backend> table = {
-      {"native",
-       [](const SessionModel& m, const SessionOptions&) { return std::make_unique<NativeEngine>(m); }},
+      {"native", [](const SessionModel& m, const SessionOptions&) { return new_owned<NativeEngine>(m); }},
       {"interpreter",
-       [](const SessionModel& m, const SessionOptions&) { return std::make_unique<InterpreterEngine>(m); }},
+       [](const SessionModel& m, const SessionOptions&) { return new_owned<InterpreterEngine>(m); }},
       {"onnxrt",
        [](const SessionModel& m, const SessionOptions& o) { return runtime::make_onnxrt_engine(m, o); }},
   };
@@ -152,7 +151,7 @@ std::vector<std::string> backends() {
 struct Session::State {
   SessionModel model;
   SessionOptions options;
-  std::unique_ptr<Engine> engine;
+  Owned<Engine> engine;
   std::vector<const ir::Value*> inputs;  // the unbound ones
   std::mutex mutex;
   std::vector<int64_t> sizes, allowed;  // of this run; of the last one that passed the checks
@@ -161,7 +160,7 @@ struct Session::State {
 Session::Session(const ExportedProgram& program, SessionOptions options)
     : Session(session_model(program), std::move(options)) {}
 
-Session::Session(SessionModel model, SessionOptions options) : state_(std::make_shared<State>()) {
+Session::Session(SessionModel model, SessionOptions options) : state_(new_shared<State>()) {
   Backend backend;
   {
     Backends& b = all_backends();
@@ -311,7 +310,7 @@ void add_checks(const ExportedProgram& program, SessionModel& m) {
   bool open =
       std::any_of(sizes.begin(), sizes.end(), [](const InputSize& s) { return s.size.is_symbolic(); });
   if (open && data.graph->shapes)
-    m.checks = std::make_shared<InputChecks>(*data.graph->shapes, std::move(sizes), data.runtime_checks);
+    m.checks = new_shared<InputChecks>(*data.graph->shapes, std::move(sizes), data.runtime_checks);
 }
 
 // The leaves of the examples, where the program has all of them.
@@ -333,7 +332,7 @@ SessionModel session_model(const ExportedProgram& given) {
                                 : given;
   SessionModel m;
   const ExportedProgram::Data& data = program.data();
-  m.graph = std::shared_ptr<const ir::Graph>(std::make_shared<ExportedProgram>(program), data.graph.get());
+  m.graph = Shared<const ir::Graph>(new_shared<ExportedProgram>(program), data.graph.get());
   std::vector<std::string> changed;
   for (const OutputSpec& o : data.signature.outputs)
     if (o.kind == OutputKind::buffer_mutation || o.kind == OutputKind::parameter_mutation)

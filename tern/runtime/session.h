@@ -2,16 +2,24 @@
 // size; `onnxrt` is ONNX Runtime's C interface, opened when present; `interpreter` walks the graph through
 // the ladder.
 #pragma once
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/ir/graph.h"
-#include "tern/runtime/plan.h"
 
 namespace tern {
+
+namespace runtime {
+// What a graph input is bound to for good. A weight may be packed and folded; a variable may change between
+// runs.
+struct Binding {
+  Tensor tensor;  // undefined: an input of every run
+  bool is_weight = false;
+};
+}  // namespace runtime
 
 class ExportedProgram;
 class InputChecks;
@@ -24,7 +32,7 @@ struct SessionOptions {
 
 // What a backend is given: a functional graph and what its inputs are bound to.
 struct SessionModel {
-  std::shared_ptr<const ir::Graph> graph;
+  Shared<const ir::Graph> graph;
   std::vector<runtime::Binding> bindings;  // one per graph input
   std::vector<std::string> input_names;    // of the unbound ones
   std::vector<std::string> output_names;   // of the results
@@ -36,7 +44,7 @@ struct SessionModel {
   std::vector<Written> written = {};
   // What the program asks of the sizes of its unbound inputs, and of those that are no tensors; null where it
   // asks nothing.
-  std::shared_ptr<const InputChecks> checks = {};
+  Shared<const InputChecks> checks = {};
   // By unbound input: the value the program was made for, where it takes no other; an example, where a file
   // had one.
   std::vector<std::optional<Value>> constants = {}, examples = {};
@@ -56,7 +64,7 @@ class Engine {
   // Runs once and says how long each step took, in order; {} where the backend cannot tell.
   virtual std::vector<StepTime> profile(Span<const Value> inputs);
 };
-using Backend = Function<std::unique_ptr<Engine>(const SessionModel& model, const SessionOptions& options)>;
+using Backend = Function<Owned<Engine>(const SessionModel& model, const SessionOptions& options)>;
 // Adds a backend of the user's; throws when the name is taken.
 void register_backend(std::string name, Backend backend);
 std::vector<std::string> backends();
@@ -84,7 +92,7 @@ class Session {
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 // The model of an exported program: functional, weights bound.

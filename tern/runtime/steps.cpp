@@ -34,7 +34,7 @@ struct DenseLoop : Step {
 struct GeneralLoop : Step {
   const Op* op;
   std::vector<Value> values;
-  std::unique_ptr<Bound> bound;
+  Owned<Bound> bound;
   Tensor out;
   void run() override { pointwise_into(*op, bound->args(), out); }
 };
@@ -91,7 +91,7 @@ bool can_fuse_activation(const ir::Node& node) {
   return activation_of(&node) != kernels::Activation::none;
 }
 
-std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
+Owned<Step> make_pointwise_step(const NodeView& view) {
   const Op& op = *view.node.op();
   const Tensor& out = view.output;
   // Every operand in one order without holes: row-major, or an image with its channels innermost.
@@ -117,14 +117,14 @@ std::unique_ptr<Step> make_pointwise_step(const NodeView& view) {
             !op.is(op_real | op_scalars);
     dense &= out.dtype() == (op.is(op_bool) ? kBool : in);
   }
-  auto general = std::make_unique<GeneralLoop>();
+  auto general = new_owned<GeneralLoop>();
   general->op = &op;
   general->values = view.inputs.vec();
-  general->bound = std::make_unique<Bound>(op, general->values);
+  general->bound = new_owned<Bound>(op, general->values);
   general->out = out;
   if (dense) {
     if (kernels::Loop loop = kernels::find_loop(op.loop, inputs[0].dtype())) {
-      auto step = std::make_unique<DenseLoop>();
+      auto step = new_owned<DenseLoop>();
       step->loop = loop;
       step->in = inputs[0].dtype();
       step->out_type = out.dtype();
@@ -195,11 +195,11 @@ bool can_pack_linear(const NodeView& view) {
   return linear_parts(view, ignored);
 }
 
-std::unique_ptr<Step> make_linear_step(const NodeView& view, const Tensor& bias, const ir::Node* activation,
-                                       const Tensor& residual) {
+Owned<Step> make_linear_step(const NodeView& view, const Tensor& bias, const ir::Node* activation,
+                             const Tensor& residual) {
   LinearParts p;
   linear_parts(view, p);
-  auto step = std::make_unique<PackedLinear>();
+  auto step = new_owned<PackedLinear>();
   step->weight =
       kernels::pack_b(p.transposed, p.K, p.N, p.weight.data_ptr<float>(), p.weight.int_strides()[0]);
   step->x = p.x;

@@ -11,7 +11,7 @@ Function& Adoption::function(const Function& from, Symbol name) {
   if (from.unit == &into_ && from.qualified() == name) return const_cast<Function&>(from);
   if (auto it = functions_.find(&from); it != functions_.end() && it->second->qualified() == name)
     return *it->second;
-  Function& made = into_.add_function(std::make_unique<Function>(name));
+  Function& made = into_.add_function(new_owned<Function>(name));
   functions_[&from] = &made;
   fill(made, from);
   return made;
@@ -34,7 +34,7 @@ void Adoption::fill(Function& made, const Function& from) {
   std::vector<Argument> args = from.args();
   for (Argument& a : args) a.type = type(a.type, from.unit);
   const Type* returns = from.returns() ? type(from.returns(), from.unit) : nullptr;
-  std::unique_ptr<ir::Graph> graph = from.compiled() ? from.graph().clone() : nullptr;
+  Owned<ir::Graph> graph = from.compiled() ? from.graph().clone() : nullptr;
   if (graph) rename(graph->top(), from.unit);
   made.set(std::move(graph), std::move(args), returns);
 }
@@ -90,7 +90,7 @@ const Type* Adoption::type(const Type* t, Unit* from) {
 ClassType& Adoption::class_of(ClassType& from) {
   if (from.unit == &into_) return from;
   if (auto it = classes_.find(&from); it != classes_.end()) return *it->second;
-  auto fresh = std::make_unique<ClassType>();
+  auto fresh = new_owned<ClassType>();
   // The types of named tuples are their fields: they keep their name.
   bool keeps_name = from.kind == ClassKind::named_tuple;
   if (keeps_name)
@@ -108,8 +108,8 @@ ClassType& Adoption::class_of(ClassType& from) {
   // All of them first: they may call each other.
   std::vector<std::pair<Function*, Function*>> methods;
   for (const auto& m : from.methods) {
-    Function& f = made.add_method(
-        std::make_unique<Function>(Symbol(made.name.str() + "." + std::string(m->name())), &made));
+    Function& f =
+        made.add_method(new_owned<Function>(Symbol(made.name.str() + "." + std::string(m->name())), &made));
     methods.emplace_back(&f, m.get());
     functions_[m.get()] = &f;
   }

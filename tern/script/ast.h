@@ -1,10 +1,10 @@
 // The syntax tree of TorchScript source. Plain data: nothing here knows types or graphs.
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tern/base/pointer.h"
 #include "tern/tensor/value.h"
 
 namespace tern::script {
@@ -19,7 +19,7 @@ struct Source {
   std::string point(uint32_t at) const;
   std::pair<uint32_t, uint32_t> line_column(uint32_t at) const;  // both from 1
 };
-using SourcePtr = std::shared_ptr<const Source>;
+using SourcePtr = Shared<const Source>;
 
 [[noreturn]] void fail_at(const Source& source, uint32_t at, std::string_view message);
 
@@ -51,7 +51,7 @@ struct Pooled {
 };
 
 struct Expr;
-using ExprPtr = std::unique_ptr<Expr>;
+using ExprPtr = Owned<Expr>;
 struct Expr : Pooled {
   ExprKind kind;
   uint32_t at = 0;   // offset of what a caret points at
@@ -82,7 +82,7 @@ enum class StmtKind : uint8_t {
 };
 
 struct Stmt;
-using StmtPtr = std::unique_ptr<Stmt>;
+using StmtPtr = Owned<Stmt>;
 using Body = std::vector<StmtPtr>;
 struct Stmt : Pooled {
   StmtKind kind;

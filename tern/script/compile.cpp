@@ -6,15 +6,15 @@
 
 namespace tern::script {
 
-std::shared_ptr<Unit> compile(std::string_view text, const CompileOptions& options) {
-  std::shared_ptr<Unit> unit = Unit::make();
+Shared<Unit> compile(std::string_view text, const CompileOptions& options) {
+  Shared<Unit> unit = Unit::make();
   unit->known_operators_only = options.known_operators_only;
   Adoption adoption(*unit);
   std::string prefix = options.qualifier.empty() ? "" : options.qualifier + ".";
   for (const auto& f : options.functions) adoption.function(*f, Symbol(prefix + std::string(f->name())));
   for (const auto& [name, value] : options.globals) unit->globals.emplace(name, value);
   size_t given = unit->functions().size();
-  auto source = std::make_shared<Source>();
+  auto source = new_shared<Source>();
   source->text = text;
   source->name = options.name;
   unit->define(source, options.qualifier);
@@ -22,8 +22,8 @@ std::shared_ptr<Unit> compile(std::string_view text, const CompileOptions& optio
   return unit;
 }
 
-std::shared_ptr<Function> compile_function(std::string_view text, const CompileOptions& options) {
-  std::shared_ptr<Unit> unit = compile(text, options);
+Shared<Function> compile_function(std::string_view text, const CompileOptions& options) {
+  Shared<Unit> unit = compile(text, options);
   if (unit->functions().size() <= unit->first_defined)
     fail(ErrorKind::value, options.name + ": the source defines no function");
   return {unit, unit->functions()[unit->first_defined].get()};

@@ -7,6 +7,7 @@
 //   )");
 //   Tensor y = unit->find_function("f")->call({x}).tensor();
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/script/unit.h"
 
 namespace tern::script {
@@ -18,14 +19,14 @@ struct CompileOptions {
   // What the source may name besides what it defines: compiled or traced functions, under their own names,
   // and numbers, strings, containers. A module can be named but not called: it must be a submodule of the
   // caller.
-  std::vector<std::shared_ptr<Function>> functions = {};
+  std::vector<Shared<Function>> functions = {};
   std::vector<std::pair<std::string, tern::Value>> globals = {};
 };
 
 // Throws Error(value) with the message, the place (name:line:column), the line and a caret.
-std::shared_ptr<Unit> compile(std::string_view source, const CompileOptions& options = {});
+Shared<Unit> compile(std::string_view source, const CompileOptions& options = {});
 // The first function of the source; keeps its unit alive.
-std::shared_ptr<Function> compile_function(std::string_view source, const CompileOptions& options = {});
+Shared<Function> compile_function(std::string_view source, const CompileOptions& options = {});
 
 // ---- back to source, as PyTorch writes it into archives ----
 
@@ -42,11 +43,6 @@ std::string print_source(const ClassType& type, ConstantTable& constants);
 // A graph alone, as a function of that name.
 std::string print_source(const ir::Graph& graph, std::string_view name, ConstantTable& constants);
 
-// The source of one function as it stands, and what it calls CONSTANTS.c0, ...: "c0" and the value.
-struct CodeWithConstants {
-  std::string code;
-  std::vector<std::pair<std::string, tern::Value>> constants;
-};
 CodeWithConstants code_with_constants(const Function& function);
 
 }  // namespace tern::script

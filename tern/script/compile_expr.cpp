@@ -1,5 +1,6 @@
 // Expressions: nodes, names in frames, values, operators.
 #include <algorithm>
+#include <complex>
 #include <unordered_map>
 
 #include "tern/base/format.h"

@@ -1,6 +1,7 @@
 // Names and attributes: what a name stands for in a function, in its unit, in torch and on a value.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <set>
 #include <unordered_map>
 

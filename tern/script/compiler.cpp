@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <unordered_map>
 
 #include "tern/base/format.h"
@@ -152,7 +153,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
   if (e.kind == ExprKind::constant) {
     if (e.value.is_none()) return Type::none();
     if (e.value.is_string()) {
-      auto quoted = std::make_shared<Source>();
+      auto quoted = new_shared<Source>();
       quoted->text = e.value.string();
       quoted->name = source.name;
       ExprPtr parsed = parse_expression(quoted);
@@ -330,7 +331,7 @@ void Compiler::compile(Unit& unit, Function& f) {
     Compiler c(unit, f);
     c.run(f.returns_);
     const Type* returns = f.returns_ ? f.returns_ : c.found_returns_ ? c.found_returns_ : Type::none();
-    std::unique_ptr<ir::Graph> graph = std::move(c.graph_);
+    Owned<ir::Graph> graph = std::move(c.graph_);
     if (c.leaves_) lower_exits(*graph, c.exits_);
     if (c.strict_)
       tidy(*graph);
@@ -349,7 +350,7 @@ void Compiler::compile(Unit& unit, Function& f) {
 
 void Compiler::run(const Type* returns) {
   returns_ = returns;
-  graph_ = std::make_unique<ir::Graph>();
+  graph_ = new_owned<ir::Graph>();
   graph_->name = def_.name;
   Frame top;
   top.block = &graph_->top();
@@ -509,8 +510,8 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
   }
 }
 
-Function& Compiler::add_method(ClassType& type, std::shared_ptr<const File> file, const Def& d) {
-  auto f = std::make_unique<Function>(Symbol(type.name.str() + "." + d.name), &type);
+Function& Compiler::add_method(ClassType& type, Shared<const File> file, const Def& d) {
+  auto f = new_owned<Function>(Symbol(type.name.str() + "." + d.name), &type);
   f->file_ = std::move(file);
   f->def_ = &d;
   f->state_ = Function::State::declared;

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "tern/base/pointer.h"
 #include "tern/script/ast.h"
 #include "tern/script/exits.h"
 #include "tern/script/signature.h"
@@ -71,7 +72,7 @@ class Compiler {
   static void compile(Unit& unit, Function& function);
   static void declare_class(Unit& unit, ClassType& type);
   // A method, a property or what sets one.
-  static Function& add_method(ClassType& type, std::shared_ptr<const File> file, const Def& d);
+  static Function& add_method(ClassType& type, Shared<const File> file, const Def& d);
   static void declare_attributes(Unit& unit, ClassType& type, const Body& statements);
   static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
                                       const Expr& e);
@@ -273,12 +274,12 @@ class Compiler {
 
   Unit& unit_;
   Function& function_;
-  std::shared_ptr<const File> file_;
+  Shared<const File> file_;
   const Def& def_;
   const Source& source_;
   std::string qualifier_;  // "__torch__": where bare names are looked up
   bool strict_;            // operators nobody knows are errors; what they give fits everything otherwise
-  std::unique_ptr<ir::Graph> graph_;
+  Owned<ir::Graph> graph_;
   Frame* frame_ = nullptr;
   size_t displays_ = 0;
   std::unordered_map<const ir::Node*, size_t> display_order_;

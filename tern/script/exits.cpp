@@ -270,7 +270,7 @@ class Lowering {
     return next.is_value() && &next.value() == &body.param(i + 1) ? &loop.input(i + 2) : &next;
   }
   const void* fresh() {
-    own_.push_back(std::make_unique<char>());
+    own_.push_back(new_owned<char>());
     return own_.back().get();
   }
 
@@ -282,7 +282,7 @@ class Lowering {
   int depth_ = 0;
   std::map<const void*, ir::Value*> uninitialized_;
   std::map<const ir::Value*, const void*> identities_;
-  std::vector<std::unique_ptr<char>> own_;
+  std::vector<Owned<char>> own_;
 };
 
 // ---- with: a block of its own while exits are lowered, so that its end stays behind every path ----

@@ -732,9 +732,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 }  // namespace
 
-std::shared_ptr<const Source> functional_source() {
-  static const std::shared_ptr<const Source> source = [] {
-    auto s = std::make_shared<Source>();
+Shared<const Source> functional_source() {
+  static const Shared<const Source> source = [] {
+    auto s = new_shared<Source>();
     s->name = "torch/nn/functional.py";
     s->text = nn_functional;
     return s;

@@ -1,13 +1,14 @@
 // The functions PyTorch ships as scripts. Internal to this room.
 #pragma once
+#include "tern/base/pointer.h"
 #include "tern/script/ast.h"
 
 namespace tern::script {
 
-std::shared_ptr<const Source> functional_source();        // of "__torch__.torch.nn.functional"
-std::shared_ptr<const Source> torch_functional_source();  // of "__torch__.torch.functional"
-std::shared_ptr<const Source> nn_init_source();           // of "__torch__.torch.nn.init"
-inline bool is_functional(const std::shared_ptr<const Source>& s) {
+Shared<const Source> functional_source();        // of "__torch__.torch.nn.functional"
+Shared<const Source> torch_functional_source();  // of "__torch__.torch.functional"
+Shared<const Source> nn_init_source();           // of "__torch__.torch.nn.init"
+inline bool is_functional(const Shared<const Source>& s) {
   return s == functional_source() || s == torch_functional_source() || s == nn_init_source();
 }
 

@@ -1,5 +1,6 @@
 // Which overload a call means: types matched with TorchScript's implicit conversions.
 #include <algorithm>
+#include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"

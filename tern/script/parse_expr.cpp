@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/script/parser.h"
@@ -17,7 +18,7 @@ ExprPtr ExprParser::single_expression() {
 
 // ---- expressions ----
 ExprPtr ExprParser::node(ExprKind kind, uint32_t at) {
-  auto e = std::make_unique<Expr>();
+  auto e = new_owned<Expr>();
   e->kind = kind;
   e->at = at;
   e->end = at;
@@ -458,7 +459,7 @@ void ExprParser::fstring(const Token& t, std::string& text, Expr& out) {
                 "an expression in an f-string that is never closed");
       flush_text(text, out, t.at);
       // The part is read as a source of its own whose positions are those of this one.
-      auto part = std::make_shared<Source>(*source_);
+      auto part = new_shared<Source>(*source_);
       std::string padded(t.at + start, ' ');
       for (size_t k = 0; k < padded.size(); ++k)
         if (source_->text[k] == '\n') padded[k] = '\n';

@@ -151,7 +151,7 @@ class Parser : public ExprParser {
   }
   // An expression in a comment, with the positions it has in the source.
   ExprPtr part(size_t from, size_t to) {
-    auto inner = std::make_shared<Source>(*source_);
+    auto inner = new_shared<Source>(*source_);
     std::string padded(source_->text.substr(0, from));
     for (char& c : padded)
       if (c != '\n') c = ' ';
@@ -217,7 +217,7 @@ class Parser : public ExprParser {
   }
 
   StmtPtr make(StmtKind kind, uint32_t at) {
-    auto s = std::make_unique<Stmt>();
+    auto s = new_owned<Stmt>();
     s->kind = kind;
     s->at = at;
     return s;

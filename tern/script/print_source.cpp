@@ -1,5 +1,7 @@
 // Graph → TorchScript source, as PyTorch writes it into the code/ of an archive: a statement a node, with the
 // nodes inside it that only it uses, and constants in place. A line that would become long is split.
+#include <set>
+
 #include "tern/ir/names.h"
 #include "tern/script/inlining.h"
 #include "tern/script/source_printer.h"

@@ -227,16 +227,15 @@ Signature of(const Op& op) {
 
 const std::vector<Signature>& signatures(Symbol name) {
   static std::mutex lock;
-  static auto* kept =
-      new std::unordered_map<Symbol, std::pair<size_t, std::unique_ptr<std::vector<Signature>>>>;
-  static auto* retired = new std::vector<std::unique_ptr<std::vector<Signature>>>;
+  static auto* kept = new std::unordered_map<Symbol, std::pair<size_t, Owned<std::vector<Signature>>>>;
+  static auto* retired = new std::vector<Owned<std::vector<Signature>>>;
   std::lock_guard guard(lock);
   const std::vector<const Op*>& ops = overloads(name);
   auto& entry = (*kept)[name];
   if (entry.second && entry.first == ops.size()) return *entry.second;
   // A user may have defined an operator since; whoever holds the old list goes on with it.
   if (entry.second) retired->push_back(std::move(entry.second));
-  auto list = std::make_unique<std::vector<Signature>>();
+  auto list = new_owned<std::vector<Signature>>();
   for (const Op* op : ops) list->push_back(of(*op));
   auto it = builtins().find(name);
   if (it != builtins().end()) list->insert(list->end(), it->second.begin(), it->second.end());

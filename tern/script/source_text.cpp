@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/ir/printing.h"

@@ -143,8 +143,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     return torch._no_grad_uniform_(tensor, a, b)
 )script";
 
-std::shared_ptr<const Source> source_of(std::string name, std::string_view text) {
-  auto s = std::make_shared<Source>();
+Shared<const Source> source_of(std::string name, std::string_view text) {
+  auto s = new_shared<Source>();
   s->name = std::move(name);
   s->text = text;
   return s;
@@ -152,13 +152,13 @@ std::shared_ptr<const Source> source_of(std::string name, std::string_view text)
 
 }  // namespace
 
-std::shared_ptr<const Source> nn_init_source() {
-  static const std::shared_ptr<const Source> source = source_of("torch/nn/init.py", nn_init);
+Shared<const Source> nn_init_source() {
+  static const Shared<const Source> source = source_of("torch/nn/init.py", nn_init);
   return source;
 }
 
-std::shared_ptr<const Source> torch_functional_source() {
-  static const std::shared_ptr<const Source> source = source_of("torch/functional.py", torch_functional);
+Shared<const Source> torch_functional_source() {
+  static const Shared<const Source> source = source_of("torch/functional.py", torch_functional);
   return source;
 }
 

@@ -139,7 +139,7 @@ ir::Graph& Function::mutable_graph() {
   return *graph_;
 }
 
-void Function::set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns) {
+void Function::set(Owned<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns) {
   graph_ = std::move(graph);
   args_ = std::move(args);
   returns_ = returns;
@@ -220,7 +220,7 @@ tern::Value Function::call(Span<const tern::Value> args,
     if (std::optional<tern::Value> kept = call_recorder->call(*this, inputs)) return *std::move(kept);
   {
     std::lock_guard guard(preparing_);
-    if (!program_) program_ = std::make_unique<ir::Program>(*graph_, true);
+    if (!program_) program_ = new_owned<ir::Program>(*graph_, true);
   }
   UnitHost host(unit, call_depth);
   ir::RunOptions options;
@@ -293,7 +293,7 @@ Attribute& ClassType::add(Attribute attribute) {
   attributes.push_back(std::move(attribute));
   return attributes.back();
 }
-Function& ClassType::add_method(std::unique_ptr<Function> f) {
+Function& ClassType::add_method(Owned<Function> f) {
   if (method(Symbol(f->name())))
     failf(ErrorKind::value, "{} has a method '{}' already", name.view(), f->name());
   f->unit = unit;
@@ -307,7 +307,7 @@ std::string_view ClassType::short_name() const {
 
 // ---- objects ----
 
-tern::Value Object::make(std::shared_ptr<Unit> unit, ClassType& type) {
+tern::Value Object::make(Shared<Unit> unit, ClassType& type) {
   auto* o = new Object;
   o->unit = std::move(unit);
   o->type = &type;
@@ -339,7 +339,7 @@ void Object::set(Symbol attribute, tern::Value value) {
 
 // ---- units ----
 
-std::shared_ptr<Unit> Unit::make() { return std::shared_ptr<Unit>(new Unit); }
+Shared<Unit> Unit::make() { return Shared<Unit>(new Unit); }
 Unit::~Unit() = default;
 
 TracedInputs& Unit::traced_inputs() {
@@ -355,9 +355,9 @@ bool Unit::has(Symbol qualified) const {
   return class_by_name_.count(qualified) || function_by_name_.count(qualified);
 }
 
-void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily) {
+void Unit::define(Shared<const Source> source, std::string_view qualifier, bool lazily) {
   std::lock_guard guard(growing_);
-  auto file = std::make_shared<File>(parse_file(source, lazily ? Bodies::leave : Bodies::read));
+  auto file = new_shared<File>(parse_file(source, lazily ? Bodies::leave : Bodies::read));
   loaded_[Symbol(qualifier)] = true;
   std::string prefix = qualifier.empty() ? "" : std::string(qualifier) + ".";
   if (!file->statements.empty()) {
@@ -377,7 +377,7 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
     return false;
   };
   auto make_function = [&](const Def& d, const std::string& name) -> Function& {
-    auto f = std::make_unique<Function>(Symbol(name));
+    auto f = new_owned<Function>(Symbol(name));
     f->file_ = file;
     f->def_ = &d;
     f->state_ = Function::State::declared;
@@ -404,7 +404,7 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
   }
   for (const Class& c : file->classes) {
     taken(prefix + c.name, c.at);
-    auto t = std::make_unique<ClassType>();
+    auto t = new_owned<ClassType>();
     t->name = prefix + c.name;
     t->file_ = file;
     t->tree_ = &c;
@@ -422,8 +422,8 @@ void Unit::define(std::shared_ptr<const Source> source, std::string_view qualifi
   }
 }
 
-void Unit::define_methods(ClassType& type, std::shared_ptr<const Source> source) {
-  auto file = std::make_shared<File>(parse_file(source));
+void Unit::define_methods(ClassType& type, Shared<const Source> source) {
+  auto file = new_shared<File>(parse_file(source));
   for (const Class& c : file->classes) fail_at(*source, c.at, "only methods can stand here");
   for (const Def& d : file->defs) Compiler::add_method(type, file, d);
 }
@@ -439,7 +439,7 @@ bool Unit::load(std::string_view qualified) {
                                                                   : nullptr;
   if (!loader && !ours) return false;
   if (!loaded_.emplace(qualifier, true).second) return false;
-  std::shared_ptr<const Source> source = loader ? loader(qualifier.view()) : nullptr;
+  Shared<const Source> source = loader ? loader(qualifier.view()) : nullptr;
   if (!source && ours && known_operators_only) source = ours();
   if (!source) return false;
   define(source, qualifier.view(), true);
@@ -474,7 +474,7 @@ Function* Unit::find_function(Symbol qualified) {
   }
   return it->second;
 }
-ClassType& Unit::add_class(std::unique_ptr<ClassType> type) {
+ClassType& Unit::add_class(Owned<ClassType> type) {
   if (!class_by_name_.emplace(type->name, type.get()).second)
     failf(ErrorKind::value, "the class {} is defined already", type->name.view());
   type->unit = this;
@@ -482,7 +482,7 @@ ClassType& Unit::add_class(std::unique_ptr<ClassType> type) {
   classes_.push_back(std::move(type));
   return *classes_.back();
 }
-Function& Unit::add_function(std::unique_ptr<Function> f) {
+Function& Unit::add_function(Owned<Function> f) {
   if (!function_by_name_.emplace(f->qualified(), f.get()).second)
     failf(ErrorKind::value, "the function {} is defined already", f->qualified().view());
   f->unit = this;

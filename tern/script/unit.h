@@ -2,35 +2,25 @@
 // ("__torch__.Net"); objects hold it, so that a module lives as long as anyone uses it.
 #pragma once
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/ir/enum_member.h"
 #include "tern/ir/graph.h"
 #include "tern/ir/interpreter.h"
+#include "tern/script/types.h"
 
 namespace tern::script {
 
 using ir::EnumMember;
-class Unit;
-class ClassType;
 struct Def;
 struct Class;
 struct File;
 struct Source;
-
-struct Argument {
-  Symbol name;
-  const ir::Type* type = nullptr;
-  std::optional<tern::Value> default_value = {};
-  bool keyword_only = false;
-  bool inferred = false;  // a tensor because nothing is annotated
-  int fixed_size = 0;     // BroadcastingList2[int]: one value stands for that many
-};
 
 // A function or method. Its graph takes the arguments (self first) and gives one value, None included.
 class Function {
@@ -45,7 +35,7 @@ class Function {
   const ir::Graph& graph() const;  // compiles it if it is not yet
   ir::Graph& mutable_graph();      // the next call runs what was changed
   bool compiled() const { return state_ == State::done && graph_; }
-  void set(std::unique_ptr<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns);
+  void set(Owned<ir::Graph> graph, std::vector<Argument> args, const ir::Type* returns);
   std::string signature() const;  // "forward(self, Tensor x, int n=2) -> Tensor"
   bool compiling() const { return state_ == State::compiling; }
 
@@ -63,11 +53,11 @@ class Function {
   ClassType* owner_;
   std::vector<Argument> args_;
   const ir::Type* returns_ = nullptr;
-  std::unique_ptr<ir::Graph> graph_;
-  mutable std::unique_ptr<ir::Program> program_;
+  Owned<ir::Graph> graph_;
+  mutable Owned<ir::Program> program_;
   mutable std::mutex preparing_;
   // Until it is compiled.
-  std::shared_ptr<const File> file_;
+  Shared<const File> file_;
   const Def* def_ = nullptr;
   const Def* signature_ = nullptr;  // of an overload: where its types are
   enum class State : uint8_t { declared, compiling, done };
@@ -81,8 +71,6 @@ class Function {
   bool ignored = false;                   // @torch.jit.ignore, @torch.jit.unused: there is nothing to run
   std::vector<Function*> overloads = {};  // @torch.jit._overload declarations of this name
 };
-
-enum class Role : uint8_t { parameter, buffer, attribute, constant };
 
 struct Attribute {
   Symbol name;
@@ -98,7 +86,7 @@ class ClassType {
   Symbol name;  // "__torch__.torch.nn.modules.linear.Linear"
   ClassKind kind = ClassKind::module;
   std::vector<Attribute> attributes;  // constants last have no slot
-  std::vector<std::unique_ptr<Function>> methods;
+  std::vector<Owned<Function>> methods;
   std::vector<std::tuple<Symbol, Function*, Function*>> properties;  // name, getter, setter or nullptr
   std::vector<std::string> pre_hooks, hooks;  // methods that whoever calls forward calls before and after it
   Unit* unit = nullptr;
@@ -113,27 +101,27 @@ class ClassType {
   Function* getter(Symbol property) const;  // of a @property; nullptr if there is none
   Function* setter(Symbol property) const;
   Attribute& add(Attribute attribute);  // throws when the name is taken
-  Function& add_method(std::unique_ptr<Function> method);
+  Function& add_method(Owned<Function> method);
   bool is_module() const { return kind == ClassKind::module; }
   std::string_view short_name() const;  // "Linear"
 
  private:
   friend class Compiler;
   friend class Unit;
-  std::shared_ptr<const File> file_;
+  Shared<const File> file_;
   const Class* tree_ = nullptr;  // until it is declared
 };
 
 // An instance: a module or an object of a user's class.
 struct Object final : Box {
-  std::shared_ptr<Unit> unit;
+  Shared<Unit> unit;
   ClassType* type = nullptr;
   std::vector<tern::Value> slots;  // of the attributes that are no constants, in order
 
-  static tern::Value make(std::shared_ptr<Unit> unit, ClassType& type);  // every slot None
-  static Object* of(const tern::Value& value);                           // nullptr if it is something else
-  const tern::Value* find(Symbol attribute) const;                       // slots and constants
-  tern::Value get(Symbol attribute) const;                               // throws AttributeError's message
+  static tern::Value make(Shared<Unit> unit, ClassType& type);  // every slot None
+  static Object* of(const tern::Value& value);                  // nullptr if it is something else
+  const tern::Value* find(Symbol attribute) const;              // slots and constants
+  tern::Value get(Symbol attribute) const;                      // throws AttributeError's message
   void set(Symbol attribute, tern::Value value);
   // After attributes were added to the class.
   void grow() { slots.resize(type->num_slots()); }
@@ -141,32 +129,32 @@ struct Object final : Box {
 
 // How a Unit reads what it does not know yet: the source of "__torch__.torch.nn" for that name; empty if
 // there is none.
-using SourceLoader = tern::Function<std::shared_ptr<const Source>(std::string_view qualifier)>;
+using SourceLoader = tern::Function<Shared<const Source>(std::string_view qualifier)>;
 
 // Example inputs by the qualified name of a method: shapes and types, no data.
 using TracedInputs = std::unordered_map<std::string, std::vector<tern::Value>>;
 
-class Unit : public std::enable_shared_from_this<Unit> {
+class Unit : public SharedFromThis<Unit> {
  public:
-  static std::shared_ptr<Unit> make();
+  static Shared<Unit> make();
   ~Unit();
 
   // Declares what the source defines under `qualifier` ("__torch__"), and compiles it unless `lazily`.
-  void define(std::shared_ptr<const Source> source, std::string_view qualifier, bool lazily = false);
+  void define(Shared<const Source> source, std::string_view qualifier, bool lazily = false);
   // Methods for a class whose attributes are known: "def forward(self, x): ...". Compiled when first needed.
-  void define_methods(ClassType& type, std::shared_ptr<const Source> source);
+  void define_methods(ClassType& type, Shared<const Source> source);
   ClassType* find_class(Symbol qualified);  // declared and with attributes; nullptr if unknown
   Function* find_function(Symbol qualified);
-  ClassType& add_class(std::unique_ptr<ClassType> type);
-  Function& add_function(std::unique_ptr<Function> function);
+  ClassType& add_class(Owned<ClassType> type);
+  Function& add_function(Owned<Function> function);
   Symbol unique_class_name(std::string_view wanted) const;  // mangled as PyTorch does if taken
   void compile(Function& function);                         // if it is not yet
   void compile_all();
   void declare(Function& function);  // its arguments and, where it can be said, what it returns
   bool has(Symbol qualified) const;
 
-  const std::vector<std::unique_ptr<ClassType>>& classes() const { return classes_; }
-  const std::vector<std::unique_ptr<Function>>& functions() const { return functions_; }
+  const std::vector<Owned<ClassType>>& classes() const { return classes_; }
+  const std::vector<Owned<Function>>& functions() const { return functions_; }
 
   SourceLoader loader;
   std::vector<tern::Value> constants;  // CONSTANTS.c0, ...
@@ -185,8 +173,8 @@ class Unit : public std::enable_shared_from_this<Unit> {
   friend class Compiler;
   Unit() = default;
   bool load(std::string_view qualified);
-  std::vector<std::unique_ptr<ClassType>> classes_;
-  std::vector<std::unique_ptr<Function>> functions_;
+  std::vector<Owned<ClassType>> classes_;
+  std::vector<Owned<Function>> functions_;
   std::unordered_map<Symbol, ClassType*> class_by_name_;
   std::unordered_map<Symbol, Function*> function_by_name_;
   std::unordered_map<Symbol, bool> loaded_;  // qualifiers

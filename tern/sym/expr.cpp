@@ -104,15 +104,13 @@ ExprId ExprTable::intern(Kind kind, int64_t value, const Term* items, size_t cou
     fail(ErrorKind::value, "symbolic sizes: more than 16 million expressions in one ShapeEnv");
   ExprId id = static_cast<ExprId>(size_);
   auto [chunk, place_in] = place(id);
-  if (place_in == 0)
-    chunks_[chunk].store(new Node[size_t{1} << (first_bits + chunk)], std::memory_order_release);
+  if (place_in == 0) chunks_[chunk].store(new Node[size_t{1} << (first_bits + chunk)]);
   Term* own = nullptr;
   if (count) {
     own = static_cast<Term*>(arena_.allocate(count * sizeof(Term), alignof(Term)));
     std::copy(items, items + count, own);
   }
-  chunks_[chunk].load(std::memory_order_relaxed)[place_in] = {kind, hash, static_cast<uint32_t>(count), value,
-                                                              own};
+  chunks_[chunk].load()[place_in] = {kind, hash, static_cast<uint32_t>(count), value, own};
   slots_[at] = id + 1;
   if (++size_ * 2 > slots_.size()) grow();
   return id;

@@ -1,16 +1,15 @@
 // Hash-consed integer and boolean expressions in a canonical form: equal polynomials are the same ExprId.
 // Pure algebra: no ranges, no hints, no guards (those are ShapeEnv's).
 #pragma once
-#include <atomic>
 #include <bit>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tern/base/arena.h"
+#include "tern/base/counter.h"
 #include "tern/base/small_vector.h"
 #include "tern/base/span.h"
 
@@ -77,7 +76,7 @@ class ExprTable {
   // Nodes never change or move: reading them needs no lock. Making them does.
   const Node& node(ExprId id) const {
     auto [chunk, at] = place(id);
-    return chunks_[chunk].load(std::memory_order_acquire)[at];
+    return chunks_[chunk].load()[at];
   }
   Kind kind(ExprId id) const { return node(id).kind; }
   bool is_constant(ExprId id) const { return node(id).kind == Kind::constant; }
@@ -136,7 +135,7 @@ class ExprTable {
   void cancel_common_factor(ExprId& a, ExprId& b, ExprId& common);
 
   Arena arena_;
-  std::atomic<Node*> chunks_[max_chunks] = {};
+  Published<Node> chunks_[max_chunks];
   size_t size_ = 0;
   std::vector<uint32_t> slots_;  // ExprId + 1, open addressing
 };

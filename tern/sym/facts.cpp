@@ -1,5 +1,7 @@
 // What a ShapeEnv knows: intervals of expressions, equalities as replacements, and how guards add to both.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "tern/base/format.h"
 #include "tern/sym/evaluate.h"

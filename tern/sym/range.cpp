@@ -1,5 +1,7 @@
 #include "tern/sym/range.h"
 
+#include <algorithm>
+
 namespace tern {
 namespace {
 

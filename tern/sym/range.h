@@ -1,6 +1,5 @@
 // Closed integer intervals with infinite ends; arithmetic saturates outwards, so that bounds stay true.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -19,7 +18,9 @@ struct Range {
   std::string str() const;  // "[2, int_oo]"
 };
 
-constexpr Range intersect(Range a, Range b) { return {std::max(a.min, b.min), std::min(a.max, b.max)}; }
+constexpr Range intersect(Range a, Range b) {
+  return {a.min > b.min ? a.min : b.min, a.max < b.max ? a.max : b.max};
+}
 Range operator+(Range a, Range b);
 Range operator*(Range a, Range b);
 Range scale(Range a, int64_t factor);

@@ -2,6 +2,7 @@
 #include "tern/sym/shape_env.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "tern/base/format.h"
 #include "tern/sym/evaluate.h"

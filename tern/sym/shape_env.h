@@ -1,7 +1,6 @@
 // ShapeEnv: the symbols of one capture, what is known about them, and every guard that was written down.
 // Thread-safe: expressions may be made, compared and read from several threads.
 #pragma once
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "tern/sym/expr.h"
+#include "tern/sym/guard.h"
 #include "tern/sym/range.h"
 #include "tern/sym/sym_int.h"
 
@@ -22,18 +22,6 @@ struct SymbolOptions {
   Range declared = {0};             // what the user allows at run time
   bool duck = false;                // equal hints share a symbol
   bool specialize_zero_one = true;  // a hint of 0 or 1 becomes the constant; other values are taken as >= 2
-};
-
-struct Guard {
-  SymBool condition;
-  Loc loc;
-  std::string text;  // as it was asked, "s0 <= 6"
-};
-
-struct RuntimeAssert {
-  SymBool condition;
-  std::string message;
-  Loc loc;
 };
 
 // Concrete values of symbols, for evaluation.

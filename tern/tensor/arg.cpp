@@ -1,5 +1,7 @@
 #include "tern/tensor/arg.h"
 
+#include <complex>
+
 #include "tern/base/error.h"
 
 namespace tern {
@@ -16,7 +18,8 @@ Arg::Arg(const Scalar& s) {
       *this = Arg(s.to_bool());
       break;
     case Scalar::Kind::complex_:
-      *this = Arg(s.complex());
+      kind = ArgKind::complex_;
+      complex_ptr = s.parts();
       break;
   }
 }
@@ -30,7 +33,7 @@ Scalar Arg::scalar() const {
     case ArgKind::bool_:
       return bits != 0;
     case ArgKind::complex_:
-      return *complex_ptr;
+      return std::complex<double>(complex_ptr[0], complex_ptr[1]);
     case ArgKind::tensor:
       return read_scalar(*tensor_ptr);
     default:
@@ -57,7 +60,7 @@ Value Arg::to_value() const {
     case ArgKind::bool_:
       return bits != 0;
     case ArgKind::complex_:
-      return *complex_ptr;
+      return std::complex<double>(complex_ptr[0], complex_ptr[1]);
     case ArgKind::string:
       return string();
     case ArgKind::device:

@@ -36,7 +36,7 @@ struct Arg {
     const double* floats_ptr;
     const bool* bools_ptr;
     const Scalar* scalars_ptr;
-    const std::complex<double>* complex_ptr;
+    const double* complex_ptr;  // real and imaginary
     const char* text_ptr;
     const std::string_view* strings_ptr;
     const Generator* generator_ptr;
@@ -78,7 +78,9 @@ struct Arg {
   Arg(Span<const std::string_view> l) : kind(ArgKind::strings), count(static_cast<uint32_t>(l.size())) {
     strings_ptr = l.data();
   }
-  Arg(const std::complex<double>& c) : kind(ArgKind::complex_) { complex_ptr = &c; }
+  Arg(const std::complex<double>& c) : kind(ArgKind::complex_) {
+    complex_ptr = reinterpret_cast<const double*>(&c);
+  }
   Arg(const Scalar& s);  // a complex Scalar is borrowed, others are copied
   explicit Arg(const Value* v) : kind(ArgKind::value) { value_ptr = v; }
   Arg(const Ints& l)

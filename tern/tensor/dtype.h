@@ -1,12 +1,11 @@
 // The element types of ATen that a CPU file can carry, their C++ types and their promotion lattice.
 #pragma once
 #include <bit>
-#include <complex>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <optional>
 #include <string_view>
+
+#include "tern/base/complex_name.h"
 
 namespace tern {
 

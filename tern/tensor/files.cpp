@@ -54,7 +54,7 @@ Dims dims_of(const std::vector<int64_t>& shape) {
 }
 
 // Borrows the bytes where they can be used as they lie: aligned, in this machine's byte order.
-Tensor from_bytes(io::Bytes bytes, const std::shared_ptr<const void>& owner, DType dtype, const Dims& sizes,
+Tensor from_bytes(io::Bytes bytes, const Shared<const void>& owner, DType dtype, const Dims& sizes,
                   const Dims& strides, size_t swap, const std::string& label) {
   size_t unit = static_cast<size_t>(element_size(dtype));
   if (bytes.size() < static_cast<size_t>(product(sizes).as_int()) * unit)
@@ -113,7 +113,7 @@ io::NpyArray to_npy(const Tensor& tensor) {
           "save_npy: NumPy has no type for {}; convert the tensor with to(kFloat) first",
           name(tensor.dtype()));
   for (int64_t d = 0; d < tensor.dim(); ++d) array.shape.push_back(tensor.int_sizes()[d]);
-  auto keep = std::make_shared<Tensor>(tensor);
+  auto keep = new_shared<Tensor>(tensor);
   array.data = {
       io::Bytes(static_cast<const uint8_t*>(tensor.data()), static_cast<size_t>(tensor.nbytes().as_int())),
       keep};

@@ -1,8 +1,9 @@
 // The random generator: a handle to PyTorch's CPU engine. `manual_seed(s)` gives PyTorch's numbers.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <vector>
+
+#include "tern/base/pointer.h"
 
 namespace tern {
 
@@ -20,7 +21,7 @@ class Generator {
   kernels::Mt19937& engine() const { return *engine_; }
 
  private:
-  std::shared_ptr<kernels::Mt19937> engine_;
+  Shared<kernels::Mt19937> engine_;
 };
 
 const Generator& default_generator();

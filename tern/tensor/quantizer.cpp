@@ -23,7 +23,7 @@ std::string_view name(QScheme s) {
 }
 
 QuantizerPtr per_tensor_quantizer(double scale, int64_t zero_point) {
-  auto q = std::make_shared<Quantizer>();
+  auto q = new_shared<Quantizer>();
   q->scale = scale;
   q->zero_point = zero_point;
   return q;
@@ -36,7 +36,7 @@ QuantizerPtr per_channel_quantizer(const Tensor& scales, const Tensor& zero_poin
   if (zero_points.dim() != 1) fail("zero_points tensor must have dimension 1");
   if (!(scales.sizes()[0] == zero_points.sizes()[0]))
     fail("number of elements in scales and zero_points must match");
-  auto q = std::make_shared<Quantizer>();
+  auto q = new_shared<Quantizer>();
   const bool real = is_floating(zero_points.dtype());
   q->scheme = real ? QScheme::per_channel_affine_float_qparams : QScheme::per_channel_affine;
   q->axis = axis;

@@ -1,8 +1,8 @@
 // How the integers of a quantized tensor stand for real numbers: (q - zero_point) * scale, for the whole
 // tensor or for each index of one dimension. A Quantizer never changes; views and copies share it.
 #pragma once
-#include <memory>
 
+#include "tern/base/pointer.h"
 #include "tern/tensor/tensor.h"
 
 namespace tern {
@@ -26,7 +26,7 @@ struct Quantizer {
 
   bool per_tensor() const { return scheme == QScheme::per_tensor_affine; }
 };
-using QuantizerPtr = std::shared_ptr<const Quantizer>;
+using QuantizerPtr = Shared<const Quantizer>;
 
 QuantizerPtr per_tensor_quantizer(double scale, int64_t zero_point);
 // Takes copies in the types a Quantizer keeps. The scheme follows from the dtype of the zero points.

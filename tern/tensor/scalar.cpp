@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 
@@ -10,10 +11,10 @@ namespace tern {
 int64_t Scalar::to_int() const {
   switch (kind_) {
     case Kind::float_:
-      return static_cast<int64_t>(number_.real());
+      return static_cast<int64_t>(number_[0]);
     case Kind::complex_:
-      if (number_.imag() != 0) fail("value cannot be converted to type int64_t without overflow");
-      return static_cast<int64_t>(number_.real());
+      if (number_[1] != 0) fail("value cannot be converted to type int64_t without overflow");
+      return static_cast<int64_t>(number_[0]);
     default:
       return int_.guard_int(Loc{});
   }
@@ -22,10 +23,10 @@ int64_t Scalar::to_int() const {
 double Scalar::to_double() const {
   switch (kind_) {
     case Kind::float_:
-      return number_.real();
+      return number_[0];
     case Kind::complex_:
-      if (number_.imag() != 0) fail("value cannot be converted to type double without overflow");
-      return number_.real();
+      if (number_[1] != 0) fail("value cannot be converted to type double without overflow");
+      return number_[0];
     default:
       return static_cast<double>(int_.guard_int(Loc{}));
   }
@@ -34,16 +35,16 @@ double Scalar::to_double() const {
 bool Scalar::to_bool() const {
   switch (kind_) {
     case Kind::float_:
-      return number_.real() != 0;
+      return number_[0] != 0;
     case Kind::complex_:
-      return number_.real() != 0 || number_.imag() != 0;
+      return number_[0] != 0 || number_[1] != 0;
     default:
       return int_.guard_int(Loc{}) != 0;
   }
 }
 
 std::complex<double> Scalar::to_complex() const {
-  if (kind_ == Kind::complex_) return number_;
+  if (kind_ == Kind::complex_) return {number_[0], number_[1]};
   return {to_double(), 0};
 }
 
@@ -62,19 +63,19 @@ DType Scalar::dtype() const {
 
 bool Scalar::equals(double v) const {
   if (is_symbolic()) return surely_eq(int_, static_cast<int64_t>(v));
-  if (kind_ == Kind::complex_) return number_.real() == v && number_.imag() == 0;
+  if (kind_ == Kind::complex_) return number_[0] == v && number_[1] == 0;
   return to_double() == v;
 }
 
 std::string Scalar::str() const {
   switch (kind_) {
     case Kind::float_:
-      return python_float(number_.real());
+      return python_float(number_[0]);
     case Kind::bool_:
       return int_.as_int() ? "True" : "False";
     case Kind::complex_:
-      return fmt::format("({}{}{}j)", python_float(number_.real()), std::signbit(number_.imag()) ? "" : "+",
-                         python_float(number_.imag()));
+      return fmt::format("({}{}{}j)", python_float(number_[0]), std::signbit(number_[1]) ? "" : "+",
+                         python_float(number_[1]));
     default:
       return int_.str();
   }

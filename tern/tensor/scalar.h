@@ -1,9 +1,9 @@
 // A number of any kind: what `Scalar` means in a schema.
 #pragma once
-#include <complex>
 #include <cstdint>
 #include <string>
 
+#include "tern/base/complex_name.h"
 #include "tern/sym/sym_int.h"
 #include "tern/tensor/dtype.h"
 
@@ -17,12 +17,13 @@ class Scalar {
   template <class I>
   requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) Scalar(I v) : kind_(Kind::int_), int_(v) {}
   template <class F>
-  requires std::is_floating_point_v<F> Scalar(F v) : kind_(Kind::float_), number_(v) {}
+  requires std::is_floating_point_v<F> Scalar(F v)
+      : kind_(Kind::float_), number_{static_cast<double>(v), 0} {}
   template <class B>
   requires std::is_same_v<B, bool> Scalar(B v) : kind_(Kind::bool_), int_(v) {}
   Scalar(SymInt v) : kind_(Kind::int_), int_(v) {}
   template <class F>
-  Scalar(std::complex<F> v) : kind_(Kind::complex_), number_(v.real(), v.imag()) {}
+  Scalar(std::complex<F> v) : kind_(Kind::complex_), number_{v.real(), v.imag()} {}
 
   Kind kind() const { return kind_; }
   bool is_int() const { return kind_ == Kind::int_; }
@@ -36,7 +37,7 @@ class Scalar {
   double to_double() const;            // throws for a complex number with an imaginary part
   bool to_bool() const;
   std::complex<double> to_complex() const;
-  const std::complex<double>& complex() const { return number_; }  // precondition: is_complex()
+  const double* parts() const { return number_; }  // real and imaginary; precondition: is_complex()
   DType dtype() const;          // int64, default float, bool, complex: what an operator sees
   bool equals(double v) const;  // real and equal to v
   std::string str() const;      // as Python prints it
@@ -44,7 +45,7 @@ class Scalar {
  private:
   Kind kind_;
   SymInt int_;
-  std::complex<double> number_;  // a float is its real part
+  double number_[2] = {0, 0};  // a float is its real part
 };
 Scalar operator-(const Scalar& a);
 Scalar operator+(const Scalar& a, const Scalar& b);

@@ -154,7 +154,7 @@ Storage Storage::empty(size_t bytes, Device device) {
   return s;
 }
 
-Storage Storage::borrow(void* data, size_t bytes, std::shared_ptr<const void> owner) {
+Storage Storage::borrow(void* data, size_t bytes, Shared<const void> owner) {
   Storage s;
   s.body_ = new_body();
   s.body_->data = data;
@@ -177,7 +177,7 @@ Storage share(const Storage& storage) {
     b.owner = {b.data, [bytes = b.bytes](const void* data) { pool_free(const_cast<void*>(data), bytes); }};
     b.pooled = false;
   }
-  std::shared_ptr<const void> owner = b.owner ? b.owner : std::make_shared<Storage>(storage);
+  Shared<const void> owner = b.owner ? b.owner : new_shared<Storage>(storage);
   Storage other = Storage::borrow(b.data, b.bytes, std::move(owner));
   other->device = b.device;
   other->version = b.version;

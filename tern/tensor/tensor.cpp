@@ -1,6 +1,7 @@
 #include "tern/tensor/tensor.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 
 #include "tern/base/format.h"
@@ -163,7 +164,7 @@ Tensor make_view_of(const Storage& storage, Span<const SymInt> sizes, Span<const
   return t;
 }
 
-Tensor from_memory(void* data, DType dtype, Span<const SymInt> sizes, std::shared_ptr<const void> owner) {
+Tensor from_memory(void* data, DType dtype, Span<const SymInt> sizes, Shared<const void> owner) {
   Dims strides = contiguous_strides(sizes);
   Storage storage = Storage::borrow(data, extent_bytes(sizes, strides, dtype), std::move(owner));
   return make_view_of(storage, sizes, strides, 0, dtype);
@@ -181,7 +182,7 @@ Tensor Tensor::as_view(Dims sizes, Dims strides, SymInt offset) const {
   b->sizes = std::move(sizes);
   b->strides = std::move(strides);
   b->base = body_->base ? body_->base : body_;
-  b->base->refs.fetch_add(1, std::memory_order_relaxed);
+  b->base->refs.add();
   finish(*b);
   return t;
 }

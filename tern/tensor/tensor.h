@@ -3,10 +3,10 @@
 // as methods.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "tern/base/pointer.h"
 #include "tern/base/small_vector.h"
 #include "tern/base/span.h"
 #include "tern/sym/sym_int.h"
@@ -27,7 +27,7 @@ struct Quantizer;     // tensor/quantizer.h: what the integers of a quantized te
 class Tensor;
 
 struct TensorBody {
-  std::atomic<uint32_t> refs{1};
+  Counter refs;
   DType dtype = kFloat;
   Device device;
   uint8_t rungs = 0;            // which rungs of the ladder a call with this tensor climbs
@@ -46,7 +46,7 @@ struct TensorBody {
   AliasView* alias = nullptr;
   void (*free_autograd)(AutogradMeta*) = nullptr;
   void (*free_alias)(AliasView*) = nullptr;
-  std::shared_ptr<const Quantizer> quantizer;  // of a quantized dtype; rung_quantized is set with it
+  Shared<const Quantizer> quantizer;  // of a quantized dtype; rung_quantized is set with it
   void* python = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
 };
 
@@ -57,7 +57,7 @@ class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor"
   Tensor(const Tensor& o) : body_(o.body_) {
-    if (body_) body_->refs.fetch_add(1, std::memory_order_relaxed);
+    if (body_) body_->refs.add();
   }
   Tensor(Tensor&& o) noexcept : body_(std::exchange(o.body_, nullptr)) {}
   Tensor& operator=(const Tensor& o) & {
@@ -70,10 +70,7 @@ class Tensor {
     return *this;
   }
   ~Tensor() {
-    // Whoever holds the only reference need not lock the bus to give it up.
-    if (body_ && (body_->refs.load(std::memory_order_acquire) == 1 ||
-                  body_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1))
-      destroy(body_);
+    if (body_ && body_->refs.drop()) destroy(body_);
   }
   static Tensor adopt(TensorBody* body) {  // takes over one reference
     Tensor t;
@@ -263,7 +260,7 @@ Tensor from_vector(const std::vector<T>& values, Span<const SymInt> sizes) {
   return t;
 }
 // Borrowed, not copied: `owner` keeps the memory alive.
-Tensor from_memory(void* data, DType dtype, Span<const SymInt> sizes, std::shared_ptr<const void> owner);
+Tensor from_memory(void* data, DType dtype, Span<const SymInt> sizes, Shared<const void> owner);
 
 // Geometry, over SymInt.
 Dims contiguous_strides(Span<const SymInt> sizes);

@@ -1,5 +1,7 @@
 #include "tern/tensor/value.h"
 
+#include <complex>
+
 #include "tern/base/format.h"
 
 namespace tern {
@@ -10,6 +12,10 @@ Value::Value(const Tensor& t) {
   body_ = t.body();
   retain();
 }
+struct ComplexBox : Box {
+  std::complex<double> value;
+};
+
 Value::Value(std::complex<double> v) : kind_(ValueKind::complex_) {
   auto* box = new ComplexBox;
   box->value = v;
@@ -78,7 +84,7 @@ Value Value::object(Box* box) {
 void Value::release() {
   if (kind_ == ValueKind::tensor) {
     Tensor::adopt(body_);
-  } else if (box_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  } else if (box_->refs.drop()) {
     delete box_;
   }
 }

@@ -1,7 +1,6 @@
 // Value: any value an operator or a script can take or give, owned. 16 bytes; containers are shared by
 // reference, as Python's are.
 #pragma once
-#include <atomic>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +30,7 @@ enum class ValueKind : uint8_t {
 };
 
 struct Box {
-  std::atomic<uint32_t> refs{1};
+  Counter refs;
   virtual ~Box() = default;
 };
 
@@ -125,9 +124,9 @@ class Value {
  private:
   void retain() const {
     if (kind_ == ValueKind::tensor)
-      body_->refs.fetch_add(1, std::memory_order_relaxed);
+      body_->refs.add();
     else if (kind_ > ValueKind::tensor)
-      box_->refs.fetch_add(1, std::memory_order_relaxed);
+      box_->refs.add();
   }
   void release();
   [[noreturn]] void wrong_kind(std::string_view wanted) const;
@@ -150,9 +149,6 @@ struct NativeObject : Box {
 
 struct StringBox : Box {
   std::string text;
-};
-struct ComplexBox : Box {
-  std::complex<double> value;
 };
 struct ListBox : Box {
   std::vector<Value> items;

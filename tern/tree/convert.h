@@ -22,15 +22,30 @@ struct Field {
   M S::*member;
 };
 
-constexpr std::tuple<> fields() { return {}; }
+// A list as nested structs: a std::tuple of as many would cost its header more than the rest of it.
+struct NoFields {
+  static constexpr bool is_field_list = true;
+  void each(auto&&) const {}
+};
+template <class S, class M, class Rest>
+struct Fields {
+  static constexpr bool is_field_list = true;
+  Field<S, M> first;
+  Rest rest;
+  void each(auto&& f) const {
+    f(first);
+    rest.each(f);
+  }
+};
+constexpr NoFields fields() { return {}; }
 template <class S, class M, class... Rest>
 constexpr auto fields(const char* name, M S::*member, Rest... rest) {
-  return std::tuple_cat(std::tuple(Field<S, M>{name, member}), fields(rest...));
+  return Fields<S, M, decltype(fields(rest...))>{{name, member}, fields(rest...)};
 }
 
 template <class T>
 concept Struct = requires {
-  std::tuple_size<std::remove_cvref_t<decltype(T::fields)>>::value;
+  std::remove_cvref_t<decltype(T::fields)>::is_field_list;
 };
 
 // The C++ name of a type as a dotted Python-like name: "my.Net" for my::Net.
@@ -101,8 +116,10 @@ Value to_value(const T& x) {
   } else if constexpr (Struct<T>) {
     std::vector<std::string> names;
     std::vector<Value> items;
-    std::apply([&](const auto&... field) { (names.emplace_back(field.name), ...); }, T::fields);
-    std::apply([&](const auto&... field) { (items.push_back(to_value(x.*field.member)), ...); }, T::fields);
+    T::fields.each([&](const auto& field) {
+      names.emplace_back(field.name);
+      items.push_back(to_value(x.*field.member));
+    });
     return structure(type_name_of<T>(), std::move(names), std::move(items));
   } else if constexpr (details::TupleLike<T>) {
     return std::apply([](const auto&... item) { return Value::tuple({to_value(item)...}); }, x);
@@ -155,8 +172,7 @@ T from_value(const Value& v) {
     return items;
   } else if constexpr (Struct<T>) {
     T x{};
-    auto read = [&]<class M>(const Field<T, M>& f) { x.*f.member = from_value<M>(field(v, f.name)); };
-    std::apply([&](const auto&... f) { (read(f), ...); }, T::fields);
+    T::fields.each([&]<class M>(const Field<T, M>& f) { x.*f.member = from_value<M>(field(v, f.name)); });
     return x;
   } else if constexpr (details::TupleLike<T>) {
     const auto& items = sequence(v);

@@ -1,6 +1,7 @@
 // Flatten, unflatten, printing and key paths. The type names are PyTorch's serialised ones.
 #include "tern/tree/tree.h"
 
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -18,7 +19,7 @@ struct Spec::Node {
 };
 
 Spec::Spec(std::string type, Value context, std::vector<Spec> children, std::vector<std::string> fields) {
-  auto node = std::make_shared<Node>();
+  auto node = new_shared<Node>();
   for (const Spec& child : children) node->leaves += child.leaf_count();
   node->type = std::move(type);
   node->context = std::move(context);

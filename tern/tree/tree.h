@@ -2,12 +2,12 @@
 // print and serialise as PyTorch's, because .pt2 files carry them. Conversions from C++ types are in
 // tree/convert.h.
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tern/base/function.h"
+#include "tern/base/pointer.h"
 #include "tern/tensor/value.h"
 
 namespace tern::tree {
@@ -53,7 +53,7 @@ class Spec {
 
  private:
   struct Node;
-  std::shared_ptr<const Node> node_;
+  Shared<const Node> node_;
 };
 
 struct Flat {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tern/autograd/history.h"
 #include "tern/base/warning.h"
 #include "tern/tensor/share.h"

@@ -117,6 +117,12 @@ std::vector<string> include_violations(string_view path, string_view text) {
   return found;
 }
 
+std::vector<string> included(string_view text) {
+  std::vector<string> found;
+  for (const Include& include : includes_of(text)) found.emplace_back(include.target);
+  return found;
+}
+
 std::vector<string> header_violations(string_view path, string_view text) {
   std::vector<string> found;
   if (!text.starts_with("//"))

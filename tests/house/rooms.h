@@ -10,5 +10,7 @@ namespace tern::house {
 // the rule.
 std::vector<std::string> include_violations(std::string_view path, std::string_view text);
 std::vector<std::string> header_violations(std::string_view path, std::string_view text);
+// What a file includes, as it is written there: "vector", "tern/base/span.h".
+std::vector<std::string> included(std::string_view text);
 
 }  // namespace tern::house

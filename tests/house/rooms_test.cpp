@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "tests/support/paths.h"
 
@@ -44,6 +45,27 @@ TEST(House, headers_stay_cheap) {
   ASSERT_GT(files.size(), 5u);
   for (const std::string& path : files)
     for (const std::string& complaint : header_violations(path, text_of(path))) ADD_FAILURE() << complaint;
+}
+
+// Every user pays for what tern.h reaches (docs/build.md lists the prices): no header of the standard library
+// that has a cheaper stand-in in tern/base or belongs behind a declaration.
+TEST(House, the_public_header_reaches_nothing_dear) {
+  const std::string dear =
+      " algorithm atomic cmath complex condition_variable deque memory mutex set thread unordered_map "
+      "unordered_set variant ";
+  std::vector<std::string> todo = {"tern/tern.h"};
+  std::set<std::string> seen = {"tern/tern.h"};
+  while (!todo.empty()) {
+    std::string path = todo.back(), whole = tern::testing::source_dir() + "/" + path;
+    todo.pop_back();
+    if (!fs::exists(whole)) whole = tern::testing::build_dir() + "/generated/" + path;
+    if (path == "tern/base/complex_name.h") continue;  // includes <complex> where it cannot do without
+    for (const std::string& name : included(tern::testing::read_file(whole))) {
+      EXPECT_EQ(dear.find(" " + name + " "), std::string::npos) << path << " includes <" << name << ">";
+      if (name.starts_with("tern/") && seen.insert(name).second) todo.push_back(name);
+    }
+  }
+  EXPECT_TRUE(seen.contains("tern/ops/linear.h") && seen.contains("tern/ir/graph.h"));
 }
 
 TEST(House, sees_an_include_of_a_lower_room) {

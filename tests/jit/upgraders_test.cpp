@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <set>
+#include <unordered_map>
 
 #include "tern/base/error.h"
 #include "tern/jit/archive.h"

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <complex>
 #include <numeric>
 #include <vector>
 

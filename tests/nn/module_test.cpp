@@ -1,6 +1,8 @@
 // Modules: names, state dicts, sharing, hooks, scopes, cloning, conversion, printing.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tern/tern.h"
 #include "tests/support/errors.h"
 

@@ -1,6 +1,9 @@
 // Which element types an operator takes: what the tables' `dtypes` and `check` lines refuse, and what not.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <complex>
+
 #include "tern/base/error.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ops.h"

@@ -1,5 +1,7 @@
 // Every gradient formula of the elementwise, reducing, multiplying, normalising and loss operators against
 // differences.
+#include <cmath>
+
 #include "tests/support/gradcheck.h"
 
 namespace tern::testing {

@@ -1,4 +1,6 @@
 // Indexing, masks, sorting.
+#include <cmath>
+
 #include "tern/base/error.h"
 #include "tests/support/gradcheck.h"
 

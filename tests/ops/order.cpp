@@ -1,4 +1,6 @@
 // Order statistics, searching, unique elements, histograms, and the small algebra beside them.
+#include <cmath>
+
 #include "tern/base/error.h"
 #include "tests/support/gradcheck.h"
 

@@ -2,6 +2,8 @@
 // numbers are PyTorch's; the long comparison is tests/python/test_quantized.py.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tern/base/error.h"
 #include "tern/dispatch/op.h"
 #include "tern/dispatch/unpack.h"

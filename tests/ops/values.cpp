@@ -1,6 +1,8 @@
 // What the operators compute, with numbers from PyTorch; element types, sizes, layouts and messages.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tern/base/error.h"
 #include "tests/support/errors.h"
 #include "tests/support/gradcheck.h"

@@ -1,4 +1,6 @@
 // Traces and sizes: what is read off a tensor's shape is recorded, so that the trace fits other shapes.
+#include <algorithm>
+
 #include "tern/ops/subscript.h"
 #include "tern/tensor/files.h"
 #include "tests/parity/tracer.h"

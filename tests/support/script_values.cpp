@@ -1,6 +1,7 @@
 #include "tests/support/script_values.h"
 
 #include <cmath>
+#include <complex>
 #include <cstdlib>
 
 #include "tern/script/ast.h"

@@ -1,6 +1,8 @@
 #include "cpp.h"
 
+#include <algorithm>
 #include <cctype>
+#include <map>
 
 namespace opgen {
 
@@ -86,7 +88,7 @@ string cpp_default(const Param& p) {
   if (d == "contiguous_format") return "MemoryFormat::contiguous";
   if (d == "preserve_format") return "MemoryFormat::preserve";
   if (d == "long") return "DType::int64";
-  if (d == "inf") return "INFINITY";
+  if (d == "inf") return "__builtin_inf()";
   if (d[0] == '\'' || d[0] == '"') return "\"" + d.substr(1, d.size() - 2) + "\"";
   if (p.type.find("SymInt[") == 0) {
     int n = std::atoi(p.type.c_str() + 7);

@@ -22,9 +22,11 @@
 // only of bool to that) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its results itself,
 // those without data included: quantized tensors, objects) @id(name) (where two namespaces would give one
 // identifier).
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -60,8 +62,7 @@ string quoted(const string& s) {
 
 string header(const Family& f) {
   std::ostringstream o;
-  o << "// Written by opgen from " << f.name
-    << ".ops: do not edit.\n#pragma once\n#include <cmath>\n#include <tuple>\n\n"
+  o << "// Written by opgen from " << f.name << ".ops: do not edit.\n#pragma once\n#include <tuple>\n\n"
     << "#include \"tern/tensor/arg.h\"\n\nnamespace tern {\n\n";
   for (const Entry& e : f.entries) {
     string name = e.name;

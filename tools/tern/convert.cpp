@@ -1,6 +1,7 @@
 // tern convert: a model in another format, and --check: both run on the same input.
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include "commands.h"
 #include "tern/base/format.h"
@@ -118,7 +119,7 @@ int convert_script(const Convert& options) {
     for (const Value& v : second) collect_results(v, b);
     return compare_runs({before}, {after}, a, b);
   }
-  auto symbols = std::make_shared<ShapeEnv>();
+  auto symbols = new_shared<ShapeEnv>();
   std::vector<Value> examples;
   try {
     examples = make_inputs(inputs_of(module, options.method), options.inputs, options.shapes, symbols.get());

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <memory>
 
 #include "commands.h"
 #include "tern/base/format.h"
@@ -224,7 +225,7 @@ int run_graph(const GraphText& options) {
   if (format_of_file(options.model) == ModelFormat::pt) {
     jit::ScriptModule module = load_module(options.model, options.module, options.frozen, options.method);
     if (!options.shapes.empty() || !options.inputs.empty()) {
-      auto symbols = std::make_shared<ShapeEnv>();
+      auto symbols = new_shared<ShapeEnv>();
       NoGrad no_grad;
       std::vector<Value> inputs =
           make_inputs(inputs_of(module, options.method), options.inputs, options.shapes, symbols.get());

@@ -1,5 +1,6 @@
 // Diagonals, products of tensors, statistics, and what attention and normalisation need besides.
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"

@@ -2,6 +2,7 @@
 #include "tern/ops/formulas.h"
 
 #include <cmath>
+#include <complex>
 
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"

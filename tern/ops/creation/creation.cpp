@@ -1,6 +1,7 @@
 // Factories: sizes and numbers in, a fresh tensor out.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"

@@ -1,5 +1,6 @@
 // The transforms' rules and kernels, and PyTorch's functions over them.
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"

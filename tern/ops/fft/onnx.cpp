@@ -2,6 +2,7 @@
 // dimension of two. Every complex tensor becomes such pairs, as it does in PyTorch's exporter; the Ref of one
 // keeps the complex dtype and the rank without the pairs.
 #include <cmath>
+#include <complex>
 
 #include "tern/onnx/lower.h"
 #include "tern/ops.h"

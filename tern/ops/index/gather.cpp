@@ -1,5 +1,6 @@
 // One index per element or per row along a dimension: index_select, gather, embedding and their writes.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "tern/base/format.h"

@@ -1,6 +1,7 @@
 // LU, Cholesky and QR factors, and the systems that are solved with them.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "tern/base/format.h"
 #include "tern/kernels/lapack.h"

@@ -1,5 +1,7 @@
 // What the linear algebra kernels share: checks, and matrices as LAPACK wants them.
 #pragma once
+#include <complex>
+
 #include "tern/dispatch/op.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops/elements.h"

@@ -1,6 +1,7 @@
 // Singular values, eigenvalues, least squares, and what is made of them.
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "tern/base/format.h"

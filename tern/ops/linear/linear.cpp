@@ -1,4 +1,6 @@
 // Matrix products: which operands a product may read as they lie, the shapes it gives, and the calls of gemm.
+#include <complex>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/gemm.h"

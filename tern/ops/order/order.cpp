@@ -1,6 +1,7 @@
 // Medians, modes, quantiles and running extremes.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tern/base/format.h"

@@ -1,4 +1,6 @@
 // Values back to the places they were the maximum of; pooling over windows at random places.
+#include <limits>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"

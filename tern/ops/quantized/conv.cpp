@@ -2,6 +2,7 @@
 // at a time and multiplied; depthwise ones tap by tap.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"

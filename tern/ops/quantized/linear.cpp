@@ -1,6 +1,7 @@
 // Linear layers with packed weights.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "tern/base/format.h"
 #include "tern/ops.h"

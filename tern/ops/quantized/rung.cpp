@@ -423,7 +423,7 @@ void follow_axis(const Op& op, const Arg* args, Value* results) {
       for (const Value& v : results[0].items()) f(v.tensor());
   };
   auto set_axis = [&](int64_t axis) {
-    auto moved = std::make_shared<Quantizer>(q);
+    auto moved = new_shared<Quantizer>(q);
     moved->axis = axis;
     each([&](const Tensor& t) { t->quantizer = moved; });
   };
@@ -447,7 +447,7 @@ void follow_axis(const Op& op, const Arg* args, Value* results) {
     int64_t d = name == "slice" || name == "narrow" ? dim_of(1) : dim_of(2);
     if (d != q.axis) return;
     each([&](const Tensor& t) {  // the part of the scales, from where the view begins
-      auto part = std::make_shared<Quantizer>(q);
+      auto part = new_shared<Quantizer>(q);
       int64_t first = (t.offset() - self.offset()).guard_int() / std::max<int64_t>(1, self.int_strides()[d]);
       int64_t n = t.int_sizes()[d];
       int64_t step = n > 1 && self.int_strides()[d] ? t.int_strides()[d] / self.int_strides()[d] : 1;

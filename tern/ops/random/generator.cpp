@@ -6,7 +6,7 @@
 
 namespace tern {
 
-Generator::Generator(uint64_t seed) : engine_(std::make_shared<kernels::Mt19937>(seed)) {}
+Generator::Generator(uint64_t seed) : engine_(new_shared<kernels::Mt19937>(seed)) {}
 void Generator::manual_seed(uint64_t seed) const { engine_->seed(seed); }
 uint64_t Generator::initial_seed() const { return engine_->initial_seed(); }
 

@@ -1,6 +1,7 @@
 // Which dimensions a reduction takes away, how they come back, and the gradients of reductions.
 #include "tern/ops/formulas.h"
 
+#include <cmath>
 #include <limits>
 
 #include "tern/base/format.h"

@@ -1,4 +1,6 @@
 // Sequences of different lengths: one after the other by time step (packed), or side by side with padding.
+#include <cstring>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"

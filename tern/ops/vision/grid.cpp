@@ -1,5 +1,6 @@
 // Sampling an image at the places of a grid. A place is a few weighted elements of the image (taps) with the
 // derivatives of the weights; everything else follows from them.
+#include <algorithm>
 #include <cmath>
 
 #include "tern/base/format.h"
