@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/base/format.h"
+#include "tern/tensor/by_dtype.h"
 #include "tern/tensor/quantizer.h"
 #include "tern/tensor/value.h"
 
@@ -243,11 +244,6 @@ std::string Tensor::str() const { return tern::str(*this, {}); }
 
 namespace {
 
-struct ComplexHalf {
-  Half parts[2];
-  float real() const { return parts[0]; }
-};
-
 template <class T, class E>
 T converted(E v) {
   if constexpr (requires { v.real(); })
@@ -283,70 +279,9 @@ std::vector<T> Tensor::to_vector() const {
   note_left(*this, "a Python list");
   std::vector<T> values;
   values.reserve(static_cast<size_t>(int_numel()));
-  switch (dtype()) {
-    case DType::uint8:
-      append<T, uint8_t>(*this, values);
-      break;
-    case DType::int8:
-      append<T, int8_t>(*this, values);
-      break;
-    case DType::int16:
-      append<T, int16_t>(*this, values);
-      break;
-    case DType::int32:
-      append<T, int32_t>(*this, values);
-      break;
-    case DType::int64:
-      append<T, int64_t>(*this, values);
-      break;
-    case DType::uint16:
-      append<T, uint16_t>(*this, values);
-      break;
-    case DType::uint32:
-      append<T, uint32_t>(*this, values);
-      break;
-    case DType::uint64:
-      append<T, uint64_t>(*this, values);
-      break;
-    case DType::float16:
-      append<T, Half>(*this, values);
-      break;
-    case DType::bfloat16:
-      append<T, BFloat16>(*this, values);
-      break;
-    case DType::float32:
-      append<T, float>(*this, values);
-      break;
-    case DType::float64:
-      append<T, double>(*this, values);
-      break;
-    case DType::complex32:
-      append<T, ComplexHalf>(*this, values);
-      break;
-    case DType::complex64:
-      append<T, std::complex<float>>(*this, values);
-      break;
-    case DType::complex128:
-      append<T, std::complex<double>>(*this, values);
-      break;
-    case DType::bool_:
-      append<T, bool>(*this, values);
-      break;
-    case DType::float8_e5m2:
-      append<T, Float8E5M2>(*this, values);
-      break;
-    case DType::float8_e4m3fn:
-      append<T, Float8E4M3FN>(*this, values);
-      break;
-    case DType::float8_e5m2fnuz:
-      append<T, Float8E5M2FNUZ>(*this, values);
-      break;
-    case DType::float8_e4m3fnuz:
-      append<T, Float8E4M3FNUZ>(*this, values);
-      break;
-    default:
-      failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype()));
-  }
+  by_dtype(
+      kElements + Types<ComplexHalf>{}, dtype(), [&]<class E>(E) { append<T, E>(*this, values); },
+      [&] { failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype())); });
   return values;
 }
 template std::vector<double> Tensor::to_vector() const;
