@@ -47,6 +47,7 @@ nb::object array_interface(const Memory& m) {
 
 void check_has_data(const Tensor& t, const char* what) {
   if (t.is_fake()) failf(ErrorKind::type, "{}: a {} tensor has no data", what, t.is_meta() ? "meta" : "fake");
+  if (t.is_nested()) failf("{}: the tensor is nested: unbind() gives its tensors", what);
 }
 
 nb::object ml_dtype(DType t) {

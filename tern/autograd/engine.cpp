@@ -10,6 +10,7 @@
 #include "tern/base/warning.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ops.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern::autograd {
 namespace {
@@ -224,6 +225,9 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
               name(t.dtype()));
       GradMode mode(create_graph);
       g = tern::ones_like(t.detach());
+    } else if (g.is_nested() != t.is_nested() ||
+               (t.is_nested() && !nesting_of(g).same_sizes(nesting_of(t)))) {
+      failf("Mismatch in shape: grad_output[{}] and output[{}] are not nested tensors of the same sizes.", i, i);
     } else if (g.dim() != t.dim() || !std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(),
                                                  [](SymInt a, SymInt b) { return surely_eq(a, b); })) {
       failf(

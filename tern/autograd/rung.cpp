@@ -7,6 +7,7 @@
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/op_flags.h"
 #include "tern/ops.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern {
 namespace autograd {
@@ -29,6 +30,7 @@ struct SavedArg {
 };
 
 Tensor without_data(const Tensor& t) {
+  if (t.is_nested()) return nested_over(make_tensor({SymInt(0)}, t.dtype(), t.device(), true), nesting_ptr(t));
   Tensor meta = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device(), true);
   return meta;
 }

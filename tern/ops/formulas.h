@@ -30,6 +30,11 @@ std::tuple<Tensor, Tensor> euclidean_dist_backward(const Tensor& grad, const Ten
                                                    const Tensor& result);
 Tensor difference(const Tensor& self, const Tensor& target);  // of a loss (loss/loss.cpp)
 Tensor ldexp_body(const Tensor& self, const Tensor& other);
+// Nested tensors (nested/nested.cpp): a buffer seen as the nested tensor whose meaning is given, and the gradient of
+// a buffer of `numel` elements that was seen as one.
+Tensor nested_again(const Tensor& buffer, const std::shared_ptr<const Meaning>& nesting);
+Tensor nested_view_backward(const Tensor& grad, SymInt numel, const Tensor& sizes, const Tensor& strides,
+                            const Tensor& offsets);
 // Indices (index/).
 Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index);
 Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index, Span<const SymInt> sizes);

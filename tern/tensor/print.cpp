@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tern/base/format.h"
+#include "tern/tensor/nesting.h"
 #include "tern/tensor/quantizer.h"
 #include "tern/tensor/value.h"
 
@@ -174,14 +175,36 @@ std::string shape_text(const Tensor& t) {
 
 }  // namespace
 
+namespace {
+// Each tensor by itself, two columns in; PyTorch shows them as leaves where the whole requires gradients.
+std::string nested_text(const Tensor& t, const PrintOptions& options) {
+  std::string text = "nested_tensor([\n", inside;
+  for (int64_t i = 0; i < nesting_of(t).count; ++i) {
+    Tensor part = part_of(t, i);
+    if (t.requires_grad()) part.requires_grad_();
+    inside += (i ? ",\n" : "") + str(part, options);
+  }
+  text += "  ";
+  if (!nesting_of(t).count) text.resize(text.size() - 2);
+  for (char c : inside) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  text += "\n]";
+  if (std::string node = t.requires_grad() ? autograd::grad_fn_name(t) : std::string(); !node.empty())
+    text += ", grad_fn=<" + node + ">";
+  else if (t.requires_grad())
+    text += ", requires_grad=True";
+  return text + ")";
+}
+}  // namespace
+
 std::string str(const Tensor& t, const PrintOptions& options) {
   if (!t.defined()) return "None";
+  if (t.is_nested()) return nested_text(t, options);
   std::string prefix = t.is_fake() && !t.is_meta() ? "FakeTensor(" : "tensor(", text;
   std::vector<std::string> suffixes;
   std::string dtype_text = fmt::format("dtype={}.{}", options.package, name(t.dtype()));
   if (t.is_quantized()) {
     // The real numbers, and what makes them.
-    const Quantizer& q = *t->quantizer;
+    const Quantizer& q = quantizer_of(t);
     suffixes.push_back("size=" + shape_text(t));
     suffixes.push_back(dtype_text);
     suffixes.push_back(fmt::format("quantization_scheme={}.{}", options.package, name(q.scheme)));
@@ -280,6 +303,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   if (!body_) fail("to_vector: the tensor is undefined");
   if (is_fake()) fail("to_vector: the tensor has no data (it is a meta or fake tensor)");
+  if (is_nested()) fail("to_vector: the tensor is nested: unbind() gives its tensors");
   note_left(*this, "a Python list");
   std::vector<T> values;
   values.reserve(static_cast<size_t>(int_numel()));

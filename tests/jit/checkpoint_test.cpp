@@ -41,8 +41,10 @@ sys.path.insert(0, folder)
 import holder
 torch.jit.script(holder.Holder()).save(f"{folder}/lazy.pt")
 eye = torch.eye(3)
+turned = torch.nested.nested_tensor([torch.arange(6.0).view(2, 3), torch.ones(1, 3)]).transpose(1, 2)
 torch.save({"w": torch.ones(2), "coo": eye.to_sparse(), "csr": eye.to_sparse_csr(),
-            "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "big": 2 ** 70, "small": -(2 ** 65),
+            "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "turned": turned, "none": torch.nested.nested_tensor([]),
+            "jagged": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), "big": 2 ** 70, "small": -(2 ** 65),
             "storage": torch.arange(3.0).untyped_storage(), "typed": torch.arange(3.0).storage()}, f"{folder}/mixed.ckpt")
 )",
                                                   "'" + dir->path() + "'");
@@ -94,7 +96,13 @@ TEST(Checkpoint, what_is_not_known_keeps_nobody_from_reading_the_rest) {
   };
   EXPECT_EQ(said("coo"), "a sparse tensor (torch.sparse_coo) of size [3, 3]");
   EXPECT_EQ(said("csr"), "a sparse tensor (torch.sparse_csr) of size [3, 3]");
-  EXPECT_EQ(said("nested"), "a nested tensor");
+  std::vector<Tensor> parts = v.find("nested")->tensor().unbind();
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].to_vector<double>(), (std::vector<double>{1, 1}));
+  EXPECT_EQ(parts[1].to_vector<double>(), (std::vector<double>{1, 1, 1}));
+  parts = v.find("turned")->tensor().unbind();
+  EXPECT_EQ(parts[0].to_vector<double>(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(v.find("none")->tensor().unbind().size(), 0u);
   EXPECT_EQ(said("big"), "the integer 1180591620717411303424");
   EXPECT_EQ(said("small"), "the integer -36893488147419103232");
   // A storage is the row of its elements.

@@ -192,18 +192,6 @@ Tensor body_atleast_3d(const args::atleast_3d& a) {
   return a.self.dim() == 2 ? unsqueeze(a.self, -1) : a.self;
 }
 
-Tensor body__nested_tensor_from_tensor_list(const args::_nested_tensor_from_tensor_list& a) {
-  for (const Tensor& t : a.list)
-    if (str(t.sizes()) != str(a.list[0].sizes()))
-      failf(ErrorKind::not_supported,
-            "_nested_tensor_from_tensor_list: the tensors have shapes {} and {}, and Tern has no nested "
-            "tensors; "
-            "pad them to one shape and stack() them",
-            str(a.list[0].sizes()), str(t.sizes()));
-  Tensor all = stack(a.list);
-  return a.dtype ? all.to(*a.dtype) : all;
-}
-
 std::vector<Tensor> body_atleast_1d_Sequence(const args::atleast_1d_Sequence& a) {
   return each(a.tensors, [](const Tensor& t) { return atleast_1d(t); });
 }
