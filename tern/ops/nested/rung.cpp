@@ -29,10 +29,12 @@ bool has_nested(const Arg& a) {
 
 // ---- element by element ----
 
+// Also composites, which have no flag for it.
+bool writes(const Op& op) { return op.is(op_inplace) || op.schema().name.view().ends_with('_'); }
 // "add" for aten::add_.Tensor.
 std::string plain_name(const Op& op) {
   std::string name = op.schema().name.str().substr(op.schema().name.view().find("::") + 2);
-  if (op.is(op_inplace) && name.back() == '_') name.pop_back();
+  if (writes(op) && name.back() == '_') name.pop_back();
   return name;
 }
 
@@ -53,7 +55,7 @@ const Tensor& check_elementwise(const Op& op, const Arg* args) {
   for (int i = 0; i < op.arity; ++i) {
     const Arg& a = args[i];
     if (a.kind != ArgKind::tensor || !a.tensor().defined() || is_nested(a)) continue;
-    if (a.tensor().dim() != 0 || (i == 0 && op.is(op_inplace)))
+    if (a.tensor().dim() != 0 || (i == 0 && writes(op)))
       failf("Expected both self and other to be nested, but got a {} self and {} other",
             i < first_at ? "non-nested" : "nested", i < first_at ? "nested" : "non-nested");
   }
@@ -90,7 +92,7 @@ void in_place(const Op& op, const Arg* args, Value* results) {
 
 void elementwise(const Op& op, const Arg* args, Value* results) {
   const Tensor& first = check_elementwise(op, args);
-  if (op.is(op_inplace)) return in_place(op, args, results);
+  if (writes(op)) return in_place(op, args, results);
   NestingPtr nesting = nesting_ptr(first);
   bool same = nesting->contiguous || nesting->numel() == nesting->buffer;
   for (int i = 0; i < op.arity; ++i)
@@ -150,6 +152,19 @@ void by_body(const Op& op, const Arg* args, Value* results) {
 }
 void by_kernel(const Op& op, const Arg* args, Value* results) { run_kernel(op, args, results); }
 
+// Element by element, though no loop of their own says so. (Aliases, and bodies of pointwise operators.)
+constexpr const char* elementwise_names[] = {
+    "fill_", "zero_", "fill", "zero", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like",
+    "randn_like", "bernoulli", "bernoulli_", "dropout", "native_dropout", "masked_fill", "rsub", "square",
+    "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clamp", "clip",
+    "clamp_min", "clamp_max", "copysign", "deg2rad", "divide", "fix", "float_power", "gelu", "gelu_backward",
+    "greater", "greater_equal", "isclose", "isfinite", "isneginf", "isposinf", "isreal", "ldexp", "less",
+    "less_equal", "log_sigmoid", "multiply", "negative", "not_equal", "positive", "rad2deg", "real", "relu6",
+    "selu", "special_digamma", "special_erf", "special_erfc", "special_erfinv", "special_exp2",
+    "special_expit", "special_expm1", "special_gammainc", "special_gammaincc", "special_gammaln",
+    "special_i0", "special_log1p", "special_logit", "special_ndtr", "special_psi", "special_round",
+    "special_sinc", "special_xlogy", "subtract", "true_divide"};
+
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = [] {
     std::unordered_map<std::string_view, Rule> all = {
@@ -188,12 +203,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
         {"nested_to_padded_tensor", by_body},
         {"_nested_from_padded_and_nested_example", by_body},
     };
-    // Element by element, though no loop of their own says so.
-    for (const char* name :
-         {"fill_", "zero_", "fill", "zero", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like",
-          "randn_like", "bernoulli", "bernoulli_", "dropout", "dropout_", "native_dropout", "masked_fill",
-          "rsub", "square", "square_"})
-      all.emplace(name, elementwise);
+    for (const char* name : elementwise_names) all.emplace(name, elementwise);
     for (auto& [name, rule] : view_rules()) all.emplace(name, rule);
     for (auto& [name, rule] : compute_rules()) all.emplace(name, rule);
     return all;
@@ -205,9 +215,15 @@ Rule rule_of(const Op& op) {
   std::string_view name = op.schema().name.view();
   if (name.starts_with("aten::"))
     if (auto it = rules().find(name.substr(6)); it != rules().end()) return it->second;
-  if (op.is(op_pointwise)) return elementwise;
-  // x_ of an operator that is element by element is so itself.
-  if (op.is(op_inplace) && op.functional && rule_of(*op.functional) == elementwise) return elementwise;
+  if (op.is(op_pointwise) || (op.functional && op.functional->is(op_pointwise))) return elementwise;
+  // With a number in the place of a tensor, and x_ of an operator that is element by element, it is so too.
+  const std::string plain = "aten::" + plain_name(op);
+  if (op.schema().overload.view().find("Scalar") != std::string_view::npos)
+    for (const Op* other : overloads(Symbol(plain)))
+      if (other->is(op_pointwise)) return elementwise;
+  if (writes(op))
+    if (auto it = rules().find(std::string_view(plain).substr(6)); it != rules().end() && it->second == elementwise)
+      return elementwise;
   return nullptr;
 }
 
@@ -226,8 +242,8 @@ bool nested_call(const Op& op, const Arg* args, Value* results, uint8_t bits) {
   if (!rule || op.is(op_out)) refuse(op);
   if (bits & rung_autograd) {
     // What has a formula for nested tensors themselves: the buffer, and changes in place.
-    if (rule == by_kernel || (op.is(op_inplace) && !op.is(op_composite))) return false;
-    if (op.is(op_inplace) && rule != by_body) refuse(op);
+    if (rule == by_kernel || (writes(op) && !op.is(op_composite))) return false;
+    if (writes(op)) return by_body(op, args, results), true;
   }
   rule(op, args, results);
   return true;

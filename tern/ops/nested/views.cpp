@@ -140,38 +140,30 @@ void narrow_rule(const Op& op, const Arg* args, Value* results) {
 
 // ---- other sizes for the same elements ----
 
-std::string shape_text(Span<const SymInt> sizes) { return str(sizes); }
-
-// What `asked` means for each tensor: -1 keeps the size of an old dimension, and among new dimensions is inferred.
+// What `asked` means for each tensor: -1 is the size that dimension had; nothing is inferred.
 std::vector<std::vector<int64_t>> sizes_asked(const Tensor& self, Span<const SymInt> asked, const char* op) {
   const Nesting& n = nesting_of(self);
-  if (asked.size() == 0) failf("shape '{}' is invalid for a nested tensor", shape_text(asked));
+  if (asked.size() == 0) failf("shape '{}' is invalid for a nested tensor", str(asked));
   if (!n.count) fail("empty nested tensor cannot be reshaped");
   if (asked[0].guard_int() != n.count)
     failf("{}: For now nested {} cannot change or infer the implicit batch dimension", op, op);
-  // As in PyTorch: with fewer dimensions than before a -1 has no meaning.
   const auto rank = static_cast<int64_t>(asked.size()) - 1;
   std::vector<std::vector<int64_t>> all;
   for (int64_t i = 0; i < n.count; ++i) {
     std::vector<int64_t> sizes;
-    int64_t inferred = -1, known = 1, numel = n.numel_of(i);
+    int64_t total = 1, kept = 0;
     for (int64_t d = 0; d < rank; ++d) {
       int64_t size = asked[static_cast<size_t>(d + 1)].guard_int();
       if (size < -1) failf("invalid shape dimension {}", size);
-      if (size == -1 && d < n.rank && rank >= n.rank) size = n.sizes_of(i)[static_cast<size_t>(d)];
-      if (size == -1 && rank >= n.rank) {
-        if (inferred >= 0) fail("only one dimension can be inferred");
-        inferred = d;
+      if (size == -1) {
+        if (d >= n.rank) fail("nested tensor does not infer shape");
+        if (++kept > 1 && rank > n.rank) fail("only one dimension can be inferred");
+        size = n.sizes_of(i)[static_cast<size_t>(d)];
       }
-      if (size >= 0) known *= size;
+      if (__builtin_mul_overflow(total, size, &total)) total = -1;
       sizes.push_back(size);
     }
-    if (inferred >= 0 && known > 0 && numel % known == 0) {
-      sizes[static_cast<size_t>(inferred)] = numel / known;
-      known = numel;
-    }
-    if (known != numel || std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; }))
-      failf("shape '{}' is invalid for input of size {}", shape_text(asked), numel);
+    if (total != n.numel_of(i)) failf("shape '{}' is invalid for input of size {}", str(asked), n.numel_of(i));
     all.push_back(std::move(sizes));
   }
   return all;
