@@ -303,7 +303,6 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   if (!body_) fail("to_vector: the tensor is undefined");
   if (is_fake()) fail("to_vector: the tensor has no data (it is a meta or fake tensor)");
-  if (is_nested()) fail("to_vector: the tensor is nested: unbind() gives its tensors");
   note_left(*this, "a Python list");
   std::vector<T> values;
   values.reserve(static_cast<size_t>(int_numel()));

@@ -5,8 +5,10 @@
 #include "tern/base/error.h"
 #include "tern/export/export.h"
 #include "tern/io/file.h"
+#include "tern/ir/text.h"
 #include "tern/jit/archive.h"
 #include "tern/jit/trace.h"
+#include "tern/nn/layers.h"
 #include "tern/ops.h"
 #include "tern/runtime/session.h"
 #include "tern/script/compile.h"
@@ -28,11 +30,11 @@ def make(values, lengths):
 
 struct Attends : nn::Module {
   std::shared_ptr<script::Function> make = script::compile_function(make_source);
-  Tensor weight = add("weight", rand({3, 4}));
+  nn::Linear fc = add("fc", nn::Linear(4, 3));
   Tensor forward(Tensor x, Tensor lengths) {
     Tensor t = make->call(Values{x, lengths}).tensor();
     Tensor scores = matmul(t, t.transpose(1, 2)).softmax(-1);
-    return to_padded_tensor(linear(matmul(scores, t), weight).relu() + 1.0, -1.0);
+    return to_padded_tensor(fc(matmul(scores, t)).relu(), -1.0) + 1.0;
   }
 };
 
@@ -57,7 +59,7 @@ x = torch.arange(32.0).reshape(8, 4) / 32
 lengths = torch.tensor([1, 4, 3])
 t = torch.nested.as_nested_tensor(list(x.split([1, 4, 3])))
 scores = (t @ t.transpose(1, 2)).softmax(-1)
-expected = (torch.nn.functional.linear(scores @ t, m.weight).relu() + 1).to_padded_tensor(-1)
+expected = torch.nn.functional.linear(scores @ t, m.fc.weight, m.fc.bias).relu().to_padded_tensor(-1) + 1
 assert torch.allclose(m(x, lengths), expected)
 print([round(v, 3) for v in expected.flatten().tolist()])
 )",
@@ -103,6 +105,7 @@ def f(x):
 TEST(NestedPrograms, a_trace_takes_and_gives_nested_tensors) {
   Tensor a = nested_tensor({ones({2}), ones({3})}), b = nested_tensor({rand({4}), rand({1}), rand({2})});
   ScriptModule traced = trace([](Tensor t) { return t.sin() * 2.0; }, {a});
+  EXPECT_THAT(ir::torch_text(traced.graph()), HasSubstr("FloatTensor(requires_grad=0, device=cpu) = aten::sin"));
   std::vector<Tensor> got = traced.forward(Values{b}).tensor().unbind(), in = b.unbind();
   ASSERT_EQ(got.size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(allclose(got[i], in[i].sin() * 2.0));

@@ -1,5 +1,7 @@
 """Nested tensors (tensors of different sizes in one, strided layout) against PyTorch."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -144,6 +146,17 @@ def test_memory_is_shared_by_views():
         x.values()[-1] = 5
     same(a, b)
     assert b[1]._base is b
+
+
+def test_copies_of_the_whole():
+    x = tern.nested.nested_tensor([tern.tensor(r) for r in ROWS], requires_grad=True)
+    for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), pickle.loads(pickle.dumps(x.detach().transpose(1, 2))).transpose(1, 2)):
+        assert layout(x) == layout(y) and y.values().data_ptr() != x.values().data_ptr()
+        tern.testing.assert_close(x.detach(), y.detach())
+    assert copy.deepcopy(x).requires_grad
+    for f in (lambda t: t.numpy(), lambda t: t.tolist(), lambda t: t.__dlpack__()):
+        with pytest.raises(RuntimeError, match="the tensor is nested"):
+            f(x.detach())
 
 
 # ---- padding ----
