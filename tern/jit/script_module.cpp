@@ -157,7 +157,7 @@ std::vector<tern::Value> ScriptModule::traced_inputs(std::string_view name) cons
 void ScriptModule::set_traced_inputs(std::string_view name, const std::vector<tern::Value>& inputs) const {
   std::vector<tern::Value> kept;
   for (const tern::Value& v : inputs) {
-    bool sized = v.is_tensor() && !v.tensor().is_symbolic();
+    bool sized = v.is_tensor() && !v.tensor().is_symbolic() && !v.tensor().is_nested();
     if (!sized && !v.is_number()) return;  // files have no room for others
     kept.push_back(sized ? tern::Value(make_tensor(v.tensor().sizes(), v.tensor().strides(),
                                                    v.tensor().dtype(), kMeta, true))
