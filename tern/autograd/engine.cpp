@@ -227,7 +227,8 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
       g = tern::ones_like(t.detach());
     } else if (g.is_nested() != t.is_nested() ||
                (t.is_nested() && !nesting_of(g).same_sizes(nesting_of(t)))) {
-      failf("Mismatch in shape: grad_output[{}] and output[{}] are not nested tensors of the same sizes.", i, i);
+      failf("Mismatch in shape: grad_output[{}] and output[{}] are not nested tensors of the same sizes.", i,
+            i);
     } else if (g.dim() != t.dim() || !std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(),
                                                  [](SymInt a, SymInt b) { return surely_eq(a, b); })) {
       failf(

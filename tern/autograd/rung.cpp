@@ -30,7 +30,8 @@ struct SavedArg {
 };
 
 Tensor without_data(const Tensor& t) {
-  if (t.is_nested()) return nested_over(make_tensor({SymInt(0)}, t.dtype(), t.device(), true), nesting_ptr(t));
+  if (t.is_nested())
+    return nested_over(make_tensor({SymInt(0)}, t.dtype(), t.device(), true), nesting_ptr(t));
   Tensor meta = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device(), true);
   return meta;
 }

@@ -439,9 +439,11 @@ ScriptModule ScriptModule::deepcopy() const {
       s->second = Storage::allocate(t.storage()->bytes);
       if (t.storage()->bytes) std::memcpy(s->second->data, t.storage()->data, t.storage()->bytes);
     }
-    Tensor c = t.is_nested() ? nested_over(make_view_of(s->second, Dims{SymInt(0)}, Dims{SymInt(1)}, t.offset(), t.dtype()),
-                                           nesting_ptr(t))
-                             : make_view_of(s->second, t.sizes(), t.strides(), t.offset(), t.dtype());
+    Tensor c =
+        t.is_nested()
+            ? nested_over(make_view_of(s->second, Dims{SymInt(0)}, Dims{SymInt(1)}, t.offset(), t.dtype()),
+                          nesting_ptr(t))
+            : make_view_of(s->second, t.sizes(), t.strides(), t.offset(), t.dtype());
     c.body()->is_parameter = t->is_parameter;
     if (t.is_quantized()) {
       c->meaning = t->meaning;

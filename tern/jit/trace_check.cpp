@@ -101,8 +101,8 @@ std::optional<std::string> compare(const Tensor& got, const Tensor& expected, do
   if (got.is_nested() && expected.is_nested()) {
     const Nesting &a = nesting_of(got), &b = nesting_of(expected);
     if (a.count != b.count || a.rank != b.rank)
-      return fmt::format("The number of tensors or of their dimensions does not match: {} of {} != {} of {}.", a.count,
-                         a.rank, b.count, b.rank);
+      return fmt::format("The number of tensors or of their dimensions does not match: {} of {} != {} of {}.",
+                         a.count, a.rank, b.count, b.rank);
     for (int64_t i = 0; i < a.count; ++i)
       if (auto why = compare(part_of(got, i), part_of(expected, i), tolerance)) return why;
     return std::nullopt;

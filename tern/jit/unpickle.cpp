@@ -301,9 +301,10 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
       need(4);
       return nested_tensor(args);
     }
-    std::string_view kind = name.find("sparse") != std::string_view::npos   ? "sparse tensors"
-                            : name.find("nested") != std::string_view::npos ? "nested tensors of the jagged layout"
-                                                                            : "tensors of this kind";
+    std::string_view kind = name.find("sparse") != std::string_view::npos ? "sparse tensors"
+                            : name.find("nested") != std::string_view::npos
+                                ? "nested tensors of the jagged layout"
+                                : "tensors of this kind";
     // One such value does not keep the others of a checkpoint from being read.
     if (opaque_classes) return Opaque::make(unknown_tensor(name, args));
     failf(ErrorKind::not_supported,

@@ -30,8 +30,8 @@ std::tuple<Tensor, Tensor> euclidean_dist_backward(const Tensor& grad, const Ten
                                                    const Tensor& result);
 Tensor difference(const Tensor& self, const Tensor& target);  // of a loss (loss/loss.cpp)
 Tensor ldexp_body(const Tensor& self, const Tensor& other);
-// Nested tensors (nested/nested.cpp): a buffer seen as the nested tensor whose meaning is given, and the gradient of
-// a buffer of `numel` elements that was seen as one.
+// Nested tensors (nested/nested.cpp): a buffer seen as the nested tensor whose meaning is given, and the
+// gradient of a buffer of `numel` elements that was seen as one.
 Tensor nested_again(const Tensor& buffer, const std::shared_ptr<const Meaning>& nesting);
 Tensor nested_view_backward(const Tensor& grad, SymInt numel, const Tensor& sizes, const Tensor& strides,
                             const Tensor& offsets);

@@ -65,13 +65,14 @@ NestingPtr packed_nesting(int64_t count, int64_t rank, std::vector<int64_t> size
 NestingPtr checked_nesting(Nesting n) {
   if (n.sizes.size() != static_cast<size_t>(n.count * n.rank) || n.strides.size() != n.sizes.size() ||
       n.offsets.size() != static_cast<size_t>(n.count))
-    failf("a nested tensor of {} tensors has {} sizes, {} strides and {} offsets for {} dimensions each", n.count,
-          n.sizes.size(), n.strides.size(), n.offsets.size(), n.rank);
+    failf("a nested tensor of {} tensors has {} sizes, {} strides and {} offsets for {} dimensions each",
+          n.count, n.sizes.size(), n.strides.size(), n.offsets.size(), n.rank);
   for (int64_t i = 0; i < n.count; ++i) {
     int64_t last = n.offsets[static_cast<size_t>(i)], elements = 1;
     bool fits = last >= 0;
     for (int64_t d = 0; d < n.rank && fits; ++d) {
-      int64_t size = n.sizes_of(i)[static_cast<size_t>(d)], stride = n.strides_of(i)[static_cast<size_t>(d)], step;
+      int64_t size = n.sizes_of(i)[static_cast<size_t>(d)], stride = n.strides_of(i)[static_cast<size_t>(d)],
+              step;
       fits = size >= 0 && stride >= 0 && !__builtin_mul_overflow(elements, size, &elements) &&
              (size == 0 || (!__builtin_mul_overflow(size - 1, stride, &step) &&
                             !__builtin_add_overflow(last, step, &last)));
@@ -136,7 +137,8 @@ Tensor part_of(const Tensor& t, int64_t i) {
 void check_not_nested(const Tensor& t, std::string_view who) {
   if (t.defined() && t.is_nested())
     failf(ErrorKind::not_supported,
-          "{}: a nested tensor is not supported here: use to_padded_tensor(), or its tensors one by one (unbind())",
+          "{}: a nested tensor is not supported here: use to_padded_tensor(), or its tensors one by one "
+          "(unbind())",
           who);
 }
 void refuse_sizes() { fail("Internal error: NestedTensorImpl doesn't support sizes. Please file an issue."); }

@@ -1,6 +1,6 @@
-// How tensors of different sizes share one buffer: a nested tensor of PyTorch's strided layout. Sizes, strides
-// and place of each are numbers, known when the tensor is made; a Nesting never changes, and views share the
-// buffer under another one.
+// How tensors of different sizes share one buffer: a nested tensor of PyTorch's strided layout. Sizes,
+// strides and place of each are numbers, known when the tensor is made; a Nesting never changes, and views
+// share the buffer under another one.
 #pragma once
 #include <memory>
 

@@ -25,8 +25,8 @@ struct AutogradMeta;  // autograd/history.h: gradient, history, hooks
 struct AliasView;     // capture/functional.h: how this view comes from its base
 class Tensor;
 
-// What the elements stand for where sizes and strides do not say it: a Quantizer (tensor/quantizer.h) or, when
-// the tensor is nested, a Nesting (tensor/nesting.h).
+// What the elements stand for where sizes and strides do not say it: a Quantizer (tensor/quantizer.h) or,
+// when the tensor is nested, a Nesting (tensor/nesting.h).
 struct Meaning {};
 
 struct TensorBody {

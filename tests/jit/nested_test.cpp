@@ -105,7 +105,8 @@ def f(x):
 TEST(NestedPrograms, a_trace_takes_and_gives_nested_tensors) {
   Tensor a = nested_tensor({ones({2}), ones({3})}), b = nested_tensor({rand({4}), rand({1}), rand({2})});
   ScriptModule traced = trace([](Tensor t) { return t.sin() * 2.0; }, {a});
-  EXPECT_THAT(ir::torch_text(traced.graph()), HasSubstr("FloatTensor(requires_grad=0, device=cpu) = aten::sin"));
+  EXPECT_THAT(ir::torch_text(traced.graph()),
+              HasSubstr("FloatTensor(requires_grad=0, device=cpu) = aten::sin"));
   std::vector<Tensor> got = traced.forward(Values{b}).tensor().unbind(), in = b.unbind();
   ASSERT_EQ(got.size(), 3u);
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(allclose(got[i], in[i].sin() * 2.0));
@@ -114,14 +115,23 @@ TEST(NestedPrograms, a_trace_takes_and_gives_nested_tensors) {
 TEST(NestedPrograms, exports_and_archives_refuse_them) {
   auto net = [](Tensor x) { return x + 1.0; };
   Tensor t = nested_tensor({ones({2}), ones({2})});
-  EXPECT_THAT([&] { export_program(net, {{"x", t}}); }, ThrowsMessage<Error>(HasSubstr("export: a nested tensor")));
+  EXPECT_THAT(
+      [&] {
+        export_program(net, {{"x", t}});
+      },
+      ThrowsMessage<Error>(HasSubstr("export: a nested tensor")));
   auto makes = [](Tensor x) { return to_padded_tensor(nested_tensor({x, x}), 0.0); };
-  EXPECT_THAT([&] { export_program(makes, {{"x", ones({2})}}); },
-              ThrowsMessage<Error>(HasSubstr("_nested_tensor_from_tensor_list")));
+  EXPECT_THAT(
+      [&] {
+        export_program(makes, {{"x", ones({2})}});
+      },
+      ThrowsMessage<Error>(HasSubstr("_nested_tensor_from_tensor_list")));
   ExportedProgram program = export_program(net, {{"x", ones({2, 2})}});
-  EXPECT_THAT([&] { Session(program).run({t}); }, ThrowsMessage<Error>(HasSubstr("Session: a nested tensor")));
+  EXPECT_THAT([&] { Session(program).run({t}); },
+              ThrowsMessage<Error>(HasSubstr("Session: a nested tensor")));
   ScriptModule holds = trace([&](Tensor x) { return to_padded_tensor(t, 0.0) + x; }, {ones({2, 2})});
-  EXPECT_EQ(holds.forward(Values{ones({2, 2})}).tensor().to_vector<double>(), (std::vector<double>{2, 2, 2, 2}));
+  EXPECT_EQ(holds.forward(Values{ones({2, 2})}).tensor().to_vector<double>(),
+            (std::vector<double>{2, 2, 2, 2}));
 }
 
 }  // namespace

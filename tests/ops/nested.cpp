@@ -1,5 +1,5 @@
-// Nested tensors from C++: what they are, which rules they follow, and who refuses them. The numbers of each operator
-// are held against PyTorch's in tests/python/test_nested.py.
+// Nested tensors from C++: what they are, which rules they follow, and who refuses them. The numbers of each
+// operator are held against PyTorch's in tests/python/test_nested.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,12 +51,16 @@ TEST(Nested, SizesThatDifferAreRefusedInPyTorchsWords) {
   Tensor t = ragged();
   EXPECT_THAT([&] { t.size(1); },
               ThrowsMessage<Error>(HasSubstr("Given dimension 1 is irregular and does not have a size.")));
-  EXPECT_THAT([&] { t.stride(1); }, ThrowsMessage<Error>(HasSubstr("NestedTensorImpl doesn't support strides")));
+  EXPECT_THAT([&] { t.stride(1); },
+              ThrowsMessage<Error>(HasSubstr("NestedTensorImpl doesn't support strides")));
   EXPECT_THAT([&] { t.to_vector<double>(); }, ThrowsMessage<Error>(HasSubstr("the tensor is nested")));
   EXPECT_THAT([&] { t.data_ptr<double>(); }, ThrowsMessage<Error>(HasSubstr("the tensor is nested")));
   EXPECT_THAT([&] { t.item(); }, ThrowsMessage<Error>(HasSubstr("")));
-  EXPECT_THAT([&] { nested_tensor({ones({2}), ones({2, 2})}); },
-              ThrowsMessage<Error>(HasSubstr("All Tensors given to nested_tensor must have the same dimension")));
+  EXPECT_THAT(
+      [&] {
+        nested_tensor({ones({2}), ones({2, 2})});
+      },
+      ThrowsMessage<Error>(HasSubstr("All Tensors given to nested_tensor must have the same dimension")));
 }
 
 TEST(Nested, ViewsShareTheBuffer) {
@@ -107,7 +111,11 @@ TEST(Nested, EveryPointwiseOperatorIsThatOfTheTensors) {
 TEST(Nested, AnOperatorWithoutARuleIsRefusedByName) {
   Tensor t = ragged();
   EXPECT_THAT([&] { cumsum(t, 1); }, ThrowsMessage<Error>(HasSubstr("Could not run 'aten::cumsum'")));
-  EXPECT_THAT([&] { t.permute({0, 2, 1}); }, ThrowsMessage<Error>(HasSubstr("Could not run 'aten::permute'")));
+  EXPECT_THAT(
+      [&] {
+        t.permute({0, 2, 1});
+      },
+      ThrowsMessage<Error>(HasSubstr("Could not run 'aten::permute'")));
   EXPECT_THAT([&] { flatten(t); }, ThrowsMessage<Error>(HasSubstr("Could not run 'aten::flatten")));
   EXPECT_THAT([&] { cat({t, ones({2, 2, 3}, kDouble)}); }, ThrowsMessage<Error>(HasSubstr("'aten::cat'")));
 }
@@ -121,8 +129,9 @@ TEST(Nested, NoOperatorTakesANestedTensorForAPlainOne) {
       continue;
     bool simple = true;
     for (size_t i = 1; i < s.args.size(); ++i) simple &= s.args[i].default_value.has_value();
-    if (!simple || s.name.view().find("nested") != std::string_view::npos || s.name.view() == "aten::values" ||
-        s.name.view() == "aten::values_copy" || s.name.view() == "aten::unbind")
+    if (!simple || s.name.view().find("nested") != std::string_view::npos ||
+        s.name.view() == "aten::values" || s.name.view() == "aten::values_copy" ||
+        s.name.view() == "aten::unbind")
       continue;
     std::vector<Tensor> same = {ones({2, 3}, kDouble), ones({2, 3}, kDouble)};  // no size gives it away
     Value given[] = {Value(nested_tensor(same))};
@@ -179,7 +188,10 @@ TEST(Nested, ViewsOfABufferStayInIt) {
 }
 
 TEST(Nested, PrintsAsPyTorchDoes) {
-  EXPECT_EQ(nested_tensor({ones({2}), ones({1, }) * 2.0}).str(),
+  EXPECT_EQ(nested_tensor({ones({2}), ones({
+                                          1,
+                                      }) * 2.0})
+                .str(),
             "nested_tensor([\n  tensor([1., 1.]),\n  tensor([2.])\n])");
 }
 

@@ -1,5 +1,5 @@
-// What mixes elements of nested tensors: products, sums, normalisation. Where the last dimension is the same for
-// all tensors, their rows are one matrix; else one tensor after the other.
+// What mixes elements of nested tensors: products, sums, normalisation. Where the last dimension is the same
+// for all tensors, their rows are one matrix; else one tensor after the other.
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ops.h"
@@ -9,7 +9,8 @@
 namespace tern::nested {
 namespace {
 
-// All rows under each other: the last `dims` dimensions, which all tensors have in common, and one before them.
+// All rows under each other: the last `dims` dimensions, which all tensors have in common, and one before
+// them.
 Tensor rows(const Tensor& self, int64_t dims = 1) {
   Dims sizes{SymInt(1)};
   for (int64_t d = self.dim() - dims; d < self.dim(); ++d) {
@@ -46,8 +47,10 @@ void linear_rule(const Op& op, const Arg* args, Value* results) {
   if (!self.is_nested() || weight.is_nested() || (bias.defined() && bias.is_nested())) refuse(op);
   if (!self.is_contiguous()) fail("for now linear only supports contiguous nested tensor");
   if (self.dim() != 3 || weight.dim() != 2)
-    failf("Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: {}. Dense tensor dim: {}",
-          self.dim(), weight.dim());
+    failf(
+        "Linear requires nested_tensor.dim == 3 and dense_matrix.dim == 2. Nested tensor dim: {}. Dense "
+        "tensor dim: {}",
+        self.dim(), weight.dim());
   const int64_t last = self.size(2).as_int();
   if (last != weight.sizes()[1].guard_int())
     failf(
@@ -68,9 +71,10 @@ void bmm_rule(const Op&, const Arg* args, Value* results) {
   if (a.dim() != 3) fail("batch1 must be a 3D tensor");
   if (b.dim() != 3) fail("batch2 must be a 3D tensor");
   if (batch_of(a) != batch_of(b))
-    failf("Expected size for the 1st dimension of batch2 tensor to be: {} but got: {}.", batch_of(a), batch_of(b));
-  std::vector<Tensor> left = a.is_nested() ? parts(a) : a.unbind(0), right = b.is_nested() ? parts(b) : b.unbind(0),
-                      out;
+    failf("Expected size for the 1st dimension of batch2 tensor to be: {} but got: {}.", batch_of(a),
+          batch_of(b));
+  std::vector<Tensor> left = a.is_nested() ? parts(a) : a.unbind(0),
+                      right = b.is_nested() ? parts(b) : b.unbind(0), out;
   for (size_t i = 0; i < left.size(); ++i) {
     if (!(left[i].sizes()[1] == right[i].sizes()[0]))
       failf("{}-th nested matrices in batch cannot be multiplied ({} and {})", i, matrix_text(left[i]),
@@ -83,30 +87,36 @@ void bmm_rule(const Op&, const Arg* args, Value* results) {
 void matmul_rule(const Op&, const Arg* args, Value* results) {
   const Tensor &a = args[0].tensor(), &b = args[1].tensor();
   if (!a.is_nested() || !b.is_nested())
-    failf("Expected both to be nested, but got a {} self and {} other", a.is_nested() ? "nested" : "non-nested",
-          b.is_nested() ? "nested" : "non-nested");
+    failf("Expected both to be nested, but got a {} self and {} other",
+          a.is_nested() ? "nested" : "non-nested", b.is_nested() ? "nested" : "non-nested");
   if (a.dim() < 3)
-    failf("matmul: For nested tensors, only inputs with >= 3 dims are currently supported. 1st input has rank: {}",
-          a.dim());
+    failf(
+        "matmul: For nested tensors, only inputs with >= 3 dims are currently supported. 1st input has rank: "
+        "{}",
+        a.dim());
   if (b.dim() < 3)
-    failf("matmul: For nested tensors, only inputs with >= 3 dims are currently supported. 2nd input has rank: {}",
-          b.dim());
+    failf(
+        "matmul: For nested tensors, only inputs with >= 3 dims are currently supported. 2nd input has rank: "
+        "{}",
+        b.dim());
   if (a.dim() != b.dim()) fail("matmul: both inputs must have the same rank");
   if (batch_of(a) != batch_of(b))
-    failf("matmul: Expected size for the 1st dimension of 2nd input tensor to be: {} but got: {}.", batch_of(a),
-          batch_of(b));
+    failf("matmul: Expected size for the 1st dimension of 2nd input tensor to be: {} but got: {}.",
+          batch_of(a), batch_of(b));
   std::vector<Tensor> left = parts(a), right = parts(b), out;
   for (size_t i = 0; i < left.size(); ++i) {
     const size_t rank = left[i].sizes().size();
     for (size_t d = 0; d + 2 < rank; ++d)
       if (!(left[i].sizes()[d] == right[i].sizes()[d]))
         failf(
-            "matmul: For nested tensors, batch dimensions must have the same sizes, no broadcasting is currently "
+            "matmul: For nested tensors, batch dimensions must have the same sizes, no broadcasting is "
+            "currently "
             "performed. Got batch shapes for self {} and batch shapes for mat2 {}",
             str(left[i].sizes()), str(right[i].sizes()));
     if (!(left[i].sizes()[rank - 1] == right[i].sizes()[rank - 2]))
       failf(
-          "matmul: Nested tensors cannot be matrix multiplied, last dimension of self has sizes {}, second to last "
+          "matmul: Nested tensors cannot be matrix multiplied, last dimension of self has sizes {}, second "
+          "to last "
           "dimension of mat2 has sizes {}",
           left[i].sizes()[rank - 1].str(), right[i].sizes()[rank - 2].str());
     out.push_back(matmul(left[i], right[i]));
@@ -119,10 +129,11 @@ void attention_rule(const Op& op, const Arg* args, Value* results) {
   for (int i = 0; i < 3; ++i)
     if (!args[i].tensor().is_nested() || args[i].tensor().dim() != 4) refuse(op);
   if (!args[3].is_none())
-    fail(ErrorKind::not_supported,
-         "scaled_dot_product_attention: attn_mask must be None with nested tensors; each has its own lengths");
-  std::vector<Tensor> query = parts(args[0].tensor()), key = parts(args[1].tensor()), value = parts(args[2].tensor()),
-                      out;
+    fail(
+        ErrorKind::not_supported,
+        "scaled_dot_product_attention: attn_mask must be None with nested tensors; each has its own lengths");
+  std::vector<Tensor> query = parts(args[0].tensor()), key = parts(args[1].tensor()),
+                      value = parts(args[2].tensor()), out;
   if (query.size() != key.size() || query.size() != value.size())
     fail("scaled_dot_product_attention: query, key and value must hold the same number of tensors");
   std::vector<Arg> plain(args, args + op.arity);
@@ -162,11 +173,13 @@ void sum_rule(const Op& op, const Arg* args, Value* results) {
   if (d != self.dim() - 1 || d == 0)
     failf("NestedTensor can only be reduced across the last dimension for now got dimension {} instead.", d);
   if (!args[2].to_bool()) fail("NestedTensor always requires keepdim=True for now.");
-  if (!args[op.schema().find("dtype")].is_none()) fail("NestedTensor does not support dtype argument for now.");
+  if (!args[op.schema().find("dtype")].is_none())
+    fail("NestedTensor does not support dtype argument for now.");
   const Ints last(int64_t{-1});
-  results[0] = Value(has_rows(self) ? wrap(reshape(sum(rows(self), last, false, self.dtype()), {-1}),
-                                           with_last(nesting_of(self), 1))
-                                    : each(self, [&](const Tensor& t) { return sum(t, last, true, self.dtype()); }));
+  results[0] =
+      Value(has_rows(self) ? wrap(reshape(sum(rows(self), last, false, self.dtype()), {-1}),
+                                  with_last(nesting_of(self), 1))
+                           : each(self, [&](const Tensor& t) { return sum(t, last, true, self.dtype()); }));
 }
 
 void check_norm(const Tensor& self, Span<const SymInt> shape, const Arg& weight, const Arg& bias) {
@@ -175,7 +188,8 @@ void check_norm(const Tensor& self, Span<const SymInt> shape, const Arg& weight,
   const auto dims = static_cast<int64_t>(shape.size());
   if (dims < 1)
     failf(
-        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+        "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but "
+        "got "
         "normalized_shape = {}",
         str(shape));
   if (dims >= self.dim()) fail("normalized_shape extends into irregular dimensions for the nested tensor");
@@ -214,7 +228,8 @@ void embedding_rule(const Op& op, const Arg* args, Value* results) {
     sizes.insert(sizes.end(), n.sizes_of(i).begin(), n.sizes_of(i).end());
     sizes.push_back(width);
   }
-  results[0] = Value(wrap(reshape(call1(op, plain.data()), {-1}), packed_nesting(n.count, n.rank + 1, std::move(sizes))));
+  results[0] = Value(
+      wrap(reshape(call1(op, plain.data()), {-1}), packed_nesting(n.count, n.rank + 1, std::move(sizes))));
 }
 
 void cat_rule(const Op& op, const Arg* args, Value* results) {

@@ -117,10 +117,12 @@ NestingPtr from_tables(const Tensor& sizes, const Tensor& strides, const Tensor&
 }
 
 void refuse(const Op& op) {
-  failf(ErrorKind::not_supported,
-        "Could not run '{}' with arguments from the 'NestedTensorCPU' backend. This could be because the operator "
-        "doesn't exist for this backend: unbind() the tensor and call it for each, or use to_padded_tensor().",
-        op.qualified());
+  failf(
+      ErrorKind::not_supported,
+      "Could not run '{}' with arguments from the 'NestedTensorCPU' backend. This could be because the "
+      "operator "
+      "doesn't exist for this backend: unbind() the tensor and call it for each, or use to_padded_tensor().",
+      op.qualified());
 }
 
 }  // namespace nested
@@ -146,8 +148,8 @@ void check_nested(const Tensor& t, const char* op) {
 
 Tensor body__nested_tensor_from_tensor_list(const args::_nested_tensor_from_tensor_list& a) {
   if (a.device && a.device->type != DeviceType::cpu)
-    failf(ErrorKind::not_supported, "_nested_tensor_from_tensor_list: nested tensors are on the cpu, not on {}",
-          a.device->str());
+    failf(ErrorKind::not_supported,
+          "_nested_tensor_from_tensor_list: nested tensors are on the cpu, not on {}", a.device->str());
   if (a.layout.value_or(Layout::strided) != Layout::strided)
     fail(ErrorKind::not_supported, "_nested_tensor_from_tensor_list: only the strided layout is supported");
   std::vector<Tensor> parts;
@@ -158,12 +160,14 @@ Tensor body__nested_tensor_from_tensor_list(const args::_nested_tensor_from_tens
            "_nested_tensor_from_tensor_list: the tensors are quantized; dequantize() them first");
     if (t.dim() != a.list[0].dim())
       failf(
-          "All Tensors given to nested_tensor must have the same dimension. Found dimension {} for Tensor at index "
+          "All Tensors given to nested_tensor must have the same dimension. Found dimension {} for Tensor at "
+          "index "
           "{} and dimension {} for Tensor at index 0.",
           t.dim(), parts.size(), a.list[0].dim());
     parts.push_back(t.to(a.dtype.value_or(a.list[0].dtype())));
   }
-  if (parts.empty() && a.dtype) return nested::wrap(make_tensor({SymInt(0)}, *a.dtype), packed_nesting(0, 0, {}));
+  if (parts.empty() && a.dtype)
+    return nested::wrap(make_tensor({SymInt(0)}, *a.dtype), packed_nesting(0, 0, {}));
   return nested::join(parts);
 }
 
@@ -172,15 +176,16 @@ Tensor view__nested_view_from_buffer(const args::_nested_view_from_buffer& a) {
   check_data(a.self, "_nested_view_from_buffer");
   Tensor flat = a.self;
   if (!a.self.is_contiguous()) fail("_nested_view_from_buffer: The input buffer must be contiguous");
-  Tensor t = nested_over(flat, nested::from_tables(a.nested_size, a.nested_strides, a.offsets, flat.int_numel()));
+  Tensor t =
+      nested_over(flat, nested::from_tables(a.nested_size, a.nested_strides, a.offsets, flat.int_numel()));
   t->base = a.self->base ? a.self->base : a.self.body();
   t->base->refs.fetch_add(1, std::memory_order_relaxed);
   return t;
 }
 Tensor body__nested_view_from_buffer_copy(const args::_nested_view_from_buffer_copy& a) {
   Tensor buffer = clone(a.self, MemoryFormat::contiguous);
-  return nested::wrap(buffer,
-                      nested::from_tables(a.nested_size, a.nested_strides, a.offsets, buffer.numel().guard_int()));
+  return nested::wrap(
+      buffer, nested::from_tables(a.nested_size, a.nested_strides, a.offsets, buffer.numel().guard_int()));
 }
 
 Tensor view_values(const args::values& a) {
@@ -241,10 +246,12 @@ Tensor padded(const Tensor& self, double padding, std::optional<Span<const SymIn
   if (!n.contiguous) fail("for now to_padded_tensor only supports contiguous nested tensor");
   Dims size{SymInt(n.count)};
   if (n.count) {
-    if (n.rank && !n.numel()) fail("to_padded_tensor: at least one constituent tensor should have non-zero numel");
+    if (n.rank && !n.numel())
+      fail("to_padded_tensor: at least one constituent tensor should have non-zero numel");
     for (int64_t d = 0; d < n.rank; ++d) {
       int64_t largest = 0;
-      for (int64_t i = 0; i < n.count; ++i) largest = std::max(largest, n.sizes_of(i)[static_cast<size_t>(d)]);
+      for (int64_t i = 0; i < n.count; ++i)
+        largest = std::max(largest, n.sizes_of(i)[static_cast<size_t>(d)]);
       size.push_back(largest);
     }
   }
@@ -270,7 +277,8 @@ Tensor padded(const Tensor& self, double padding, std::optional<Span<const SymIn
     std::vector<int64_t> at(static_cast<size_t>(n.rank), 0);
     for (int64_t k = n.numel_of(i); k-- > 0;) {
       int64_t place = i * steps[0].as_int();
-      for (int64_t d = 0; d < n.rank; ++d) place += at[static_cast<size_t>(d)] * steps[static_cast<size_t>(d + 1)].as_int();
+      for (int64_t d = 0; d < n.rank; ++d)
+        place += at[static_cast<size_t>(d)] * steps[static_cast<size_t>(d + 1)].as_int();
       places.push_back(place);
       for (int64_t d = n.rank; d-- > 0;) {
         if (++at[static_cast<size_t>(d)] < n.sizes_of(i)[static_cast<size_t>(d)]) break;
@@ -298,8 +306,8 @@ Tensor from_padded(const Tensor& padded, const Tensor& sizes) {
     for (int64_t d = 0; d < rank; ++d) {
       int64_t size = wanted[static_cast<size_t>(i * rank + d)];
       if (size < 0 || size > padded.int_sizes()[d + 1])
-        failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", size,
-              padded.int_sizes()[d + 1], d + 1);
+        failf("The size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}",
+              size, padded.int_sizes()[d + 1], d + 1);
       part = narrow(part, d, 0, size);
     }
     parts.push_back(part);
@@ -335,7 +343,9 @@ std::vector<int64_t> rows_of(const Tensor& mask, bool* aligned) {
 
 }  // namespace
 
-Tensor body_to_padded_tensor(const args::to_padded_tensor& a) { return padded(a.self, a.padding, a.output_size); }
+Tensor body_to_padded_tensor(const args::to_padded_tensor& a) {
+  return padded(a.self, a.padding, a.output_size);
+}
 Tensor body_nested_to_padded_tensor(const args::nested_to_padded_tensor& a) {
   if (a.output_size.empty()) return padded(a.self, a.padding, std::nullopt);
   Dims size;

@@ -1,6 +1,6 @@
-// The rung of nested tensors: what each operator does with them, on the buffer where elements stay in their place
-// and tensor by tensor where they do not. The rules stand above autograd, so every gradient is that of the plain
-// operators they call. An operator without a rule is refused in PyTorch's words.
+// The rung of nested tensors: what each operator does with them, on the buffer where elements stay in their
+// place and tensor by tensor where they do not. The rules stand above autograd, so every gradient is that of
+// the plain operators they call. An operator without a rule is refused in PyTorch's words.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -153,17 +153,81 @@ void by_body(const Op& op, const Arg* args, Value* results) {
 void by_kernel(const Op& op, const Arg* args, Value* results) { run_kernel(op, args, results); }
 
 // Element by element, though no loop of their own says so. (Aliases, and bodies of pointwise operators.)
-constexpr const char* elementwise_names[] = {
-    "fill_", "zero_", "fill", "zero", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like",
-    "randn_like", "bernoulli", "bernoulli_", "dropout", "native_dropout", "masked_fill", "rsub", "square",
-    "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "clamp", "clip",
-    "clamp_min", "clamp_max", "copysign", "deg2rad", "divide", "fix", "float_power", "gelu", "gelu_backward",
-    "greater", "greater_equal", "isclose", "isfinite", "isneginf", "isposinf", "isreal", "ldexp", "less",
-    "less_equal", "log_sigmoid", "multiply", "negative", "not_equal", "positive", "rad2deg", "real", "relu6",
-    "selu", "special_digamma", "special_erf", "special_erfc", "special_erfinv", "special_exp2",
-    "special_expit", "special_expm1", "special_gammainc", "special_gammaincc", "special_gammaln",
-    "special_i0", "special_log1p", "special_logit", "special_ndtr", "special_psi", "special_round",
-    "special_sinc", "special_xlogy", "subtract", "true_divide"};
+constexpr const char* elementwise_names[] = {"fill_",
+                                             "zero_",
+                                             "fill",
+                                             "zero",
+                                             "empty_like",
+                                             "zeros_like",
+                                             "ones_like",
+                                             "full_like",
+                                             "rand_like",
+                                             "randn_like",
+                                             "bernoulli",
+                                             "bernoulli_",
+                                             "dropout",
+                                             "native_dropout",
+                                             "masked_fill",
+                                             "rsub",
+                                             "square",
+                                             "absolute",
+                                             "arccos",
+                                             "arccosh",
+                                             "arcsin",
+                                             "arcsinh",
+                                             "arctan",
+                                             "arctan2",
+                                             "arctanh",
+                                             "clamp",
+                                             "clip",
+                                             "clamp_min",
+                                             "clamp_max",
+                                             "copysign",
+                                             "deg2rad",
+                                             "divide",
+                                             "fix",
+                                             "float_power",
+                                             "gelu",
+                                             "gelu_backward",
+                                             "greater",
+                                             "greater_equal",
+                                             "isclose",
+                                             "isfinite",
+                                             "isneginf",
+                                             "isposinf",
+                                             "isreal",
+                                             "ldexp",
+                                             "less",
+                                             "less_equal",
+                                             "log_sigmoid",
+                                             "multiply",
+                                             "negative",
+                                             "not_equal",
+                                             "positive",
+                                             "rad2deg",
+                                             "real",
+                                             "relu6",
+                                             "selu",
+                                             "special_digamma",
+                                             "special_erf",
+                                             "special_erfc",
+                                             "special_erfinv",
+                                             "special_exp2",
+                                             "special_expit",
+                                             "special_expm1",
+                                             "special_gammainc",
+                                             "special_gammaincc",
+                                             "special_gammaln",
+                                             "special_i0",
+                                             "special_log1p",
+                                             "special_logit",
+                                             "special_ndtr",
+                                             "special_psi",
+                                             "special_round",
+                                             "special_sinc",
+                                             "special_xlogy",
+                                             "subtract",
+                                             "true_divide"};
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = [] {
@@ -222,7 +286,8 @@ Rule rule_of(const Op& op) {
     for (const Op* other : overloads(Symbol(plain)))
       if (other->is(op_pointwise)) return elementwise;
   if (writes(op))
-    if (auto it = rules().find(std::string_view(plain).substr(6)); it != rules().end() && it->second == elementwise)
+    if (auto it = rules().find(std::string_view(plain).substr(6));
+        it != rules().end() && it->second == elementwise)
       return elementwise;
   return nullptr;
 }

@@ -54,7 +54,8 @@ void unsqueeze_rule(const Op&, const Arg* args, Value* results) {
   const Tensor& self = args[0].tensor();
   int64_t d = wrap_dim(args[1].to_int(), self.dim() + 1);
   if (d == 0)
-    failf("unsqueeze(): For nested tensors, unsqueezing dimension 0 is not supported at the moment{}", please);
+    failf("unsqueeze(): For nested tensors, unsqueezing dimension 0 is not supported at the moment{}",
+          please);
   results[0] = Value(changed(self, [&](int64_t, auto& sizes, auto& strides, int64_t&) {
     const auto rank = static_cast<int64_t>(sizes.size());
     int64_t stride = d - 1 < rank ? *at(sizes, d - 1) * *at(strides, d - 1) : 1;
@@ -67,19 +68,22 @@ void squeeze_rule(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = args[0].tensor();
   if (op.arity == 1)
     failf(
-        "squeeze(): For nested tensors, squeeze without the dim argument is not supported at the moment, however "
+        "squeeze(): For nested tensors, squeeze without the dim argument is not supported at the moment, "
+        "however "
         "you can use squeeze(Tensor self, int dim) instead{}",
         please);
   if (args[1].kind == ArgKind::ints) refuse(op);
   int64_t d = wrap_dim(args[1].to_int(), self.dim());
-  if (d == 0) failf("squeeze(): For nested tensors, squeezing dimension 0 is not supported at the moment{}", please);
+  if (d == 0)
+    failf("squeeze(): For nested tensors, squeezing dimension 0 is not supported at the moment{}", please);
   if (common_size(self, d) != 1) {
     results[0] = Value(self);
     return;
   }
   if (self.dim() == 2)
     fail(
-        "squeeze(): For nested tensors, squeezing a nested tensor of singleton tensors is not supported at the "
+        "squeeze(): For nested tensors, squeezing a nested tensor of singleton tensors is not supported at "
+        "the "
         "moment, if you need this feature, please open an issue on githubdescribing your use case.");
   results[0] = Value(changed(self, [&](int64_t, auto& sizes, auto& strides, int64_t&) {
     sizes.erase(at(sizes, d - 1));
@@ -163,7 +167,8 @@ std::vector<std::vector<int64_t>> sizes_asked(const Tensor& self, Span<const Sym
       if (__builtin_mul_overflow(total, size, &total)) total = -1;
       sizes.push_back(size);
     }
-    if (total != n.numel_of(i)) failf("shape '{}' is invalid for input of size {}", str(asked), n.numel_of(i));
+    if (total != n.numel_of(i))
+      failf("shape '{}' is invalid for input of size {}", str(asked), n.numel_of(i));
     all.push_back(std::move(sizes));
   }
   return all;
@@ -227,7 +232,8 @@ void view_rule(const Op& op, const Arg* args, Value* results) {
   std::optional<Tensor> found = viewed(self, sizes_asked(self, args[1].syms(), "view"));
   if (!found)
     fail(
-        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+        "across two "
         "contiguous subspaces). Use .reshape(...) instead.");
   results[0] = Value(std::move(*found));
 }
@@ -243,11 +249,13 @@ void reshape_as_rule(const Op&, const Arg* args, Value* results) {
   const Tensor &self = args[0].tensor(), &other = args[1].tensor();
   if (!self.is_nested() || !other.is_nested()) fail("reshape_as: both tensors must be nested, or none");
   const Nesting &n = nesting_of(self), &to = nesting_of(other);
-  if (n.count != to.count) fail("reshape: For now nested reshape cannot change or infer the implicit batch dimension");
+  if (n.count != to.count)
+    fail("reshape: For now nested reshape cannot change or infer the implicit batch dimension");
   std::vector<std::vector<int64_t>> wanted;
   for (int64_t i = 0; i < n.count; ++i) {
     if (n.numel_of(i) != to.numel_of(i))
-      failf("reshape_as: tensor {} has {} elements, and the other's has {}", i, n.numel_of(i), to.numel_of(i));
+      failf("reshape_as: tensor {} has {} elements, and the other's has {}", i, n.numel_of(i),
+            to.numel_of(i));
     wanted.push_back(to.sizes_of(i).vec());
   }
   results[0] = Value(reshaped(self, wanted));
@@ -300,7 +308,8 @@ void split_with_sizes_rule(const Op&, const Arg* args, Value* results) {
   int64_t last = self.size(d).as_int();
   if (total != last)
     failf(
-        "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), but got "
+        "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size at dimension {}), "
+        "but got "
         "split_sizes={}",
         last, d, str(args[1].syms()));
   results[0] = Value(pieces(self, lengths));
