@@ -94,7 +94,7 @@ void check_results(const GradNode& node, const std::vector<Tensor>& results) {
           node.name(), i, str(results[i].sizes()), str(wanted.sizes));
     if (!anomaly.on || !anomaly.check_nan || results[i].is_fake()) continue;
     NoGrad no_grad;
-    const Tensor value = results[i].detach();
+    const Tensor value = results[i].is_nested() ? buffer_of(results[i]) : results[i].detach();
     if ((value.is_floating_point() || value.is_complex()) && (value != value).any().item<bool>())
       failf("Function '{}' returned nan values in its {}th output.", node.name(), i);
   }

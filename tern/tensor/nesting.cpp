@@ -67,6 +67,7 @@ NestingPtr checked_nesting(Nesting n) {
       n.offsets.size() != static_cast<size_t>(n.count))
     failf("a nested tensor of {} tensors has {} sizes, {} strides and {} offsets for {} dimensions each",
           n.count, n.sizes.size(), n.strides.size(), n.offsets.size(), n.rank);
+  int64_t total = 0;
   for (int64_t i = 0; i < n.count; ++i) {
     int64_t last = n.offsets[static_cast<size_t>(i)], elements = 1;
     bool fits = last >= 0;
@@ -77,7 +78,7 @@ NestingPtr checked_nesting(Nesting n) {
              (size == 0 || (!__builtin_mul_overflow(size - 1, stride, &step) &&
                             !__builtin_add_overflow(last, step, &last)));
     }
-    if (!fits || (elements && last >= n.buffer))
+    if (!fits || (elements && last >= n.buffer) || __builtin_add_overflow(total, elements, &total))
       failf("a nested tensor: tensor {} reaches out of its buffer of {} elements", i, n.buffer);
   }
   n.contiguous = is_packed(n);

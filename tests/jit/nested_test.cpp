@@ -7,8 +7,10 @@
 #include "tern/io/file.h"
 #include "tern/ir/text.h"
 #include "tern/jit/archive.h"
+#include "tern/jit/freeze.h"
 #include "tern/jit/trace.h"
 #include "tern/nn/layers.h"
+#include "tern/onnx/program.h"
 #include "tern/ops.h"
 #include "tern/runtime/session.h"
 #include "tern/script/compile.h"
@@ -76,6 +78,32 @@ print([round(v, 3) for v in expected.flatten().tolist()])
   EXPECT_EQ(r.output, ours + "]\n");
 }
 
+TEST(NestedPrograms, freezing_keeps_what_it_computes) {
+  Attends m;
+  Tensor x = rand({5, 4}), lengths = tensor({2, 3}, {.dtype = kLong});
+  ScriptModule traced = trace(m, {x, lengths}).eval();
+  Tensor x2 = rand({6, 4}), lengths2 = tensor({1, 4, 1}, {.dtype = kLong});
+  Tensor expected = m.forward(x2, lengths2);
+  EXPECT_TRUE(allclose(freeze(traced).forward(Values{x2, lengths2}).tensor(), expected));
+  EXPECT_TRUE(allclose(optimize_for_inference(traced).forward(Values{x2, lengths2}).tensor(), expected));
+  io::TemporaryDir dir;
+  std::vector<V> examples = {x, lengths};
+  EXPECT_THAT([&] { onnx::save(traced, examples, dir / "nested.onnx"); },
+              ThrowsMessage<Error>(HasSubstr("nested")));
+}
+
+TEST(NestedPrograms, gradients_flow_through_a_trace) {
+  Attends m;
+  Tensor x = rand({5, 4}), lengths = tensor({2, 3}, {.dtype = kLong});
+  ScriptModule traced = trace(m, {x, lengths});
+  Tensor a = rand({6, 4}).requires_grad_(), b = a.detach().clone().requires_grad_();
+  Tensor split = tensor({4, 2}, {.dtype = kLong});
+  traced.forward(Values{a, split}).tensor().sum().backward();
+  m.forward(b, split).sum().backward();
+  EXPECT_TRUE(allclose(a.grad(), b.grad()));
+  EXPECT_GT(a.grad().abs().sum().item<double>(), 0);
+}
+
 TEST(NestedPrograms, scripts_ask_what_a_nested_tensor_is) {
   auto f = script::compile_function(R"(
 def f(x):
@@ -132,6 +160,8 @@ TEST(NestedPrograms, exports_and_archives_refuse_them) {
   ScriptModule holds = trace([&](Tensor x) { return to_padded_tensor(t, 0.0) + x; }, {ones({2, 2})});
   EXPECT_EQ(holds.forward(Values{ones({2, 2})}).tensor().to_vector<double>(),
             (std::vector<double>{2, 2, 2, 2}));
+  EXPECT_THAT([&] { holds.save_bytes(); },
+              ThrowsMessage<Error>(HasSubstr("a nested tensor cannot be part of an archive")));
 }
 
 }  // namespace

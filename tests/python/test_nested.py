@@ -561,6 +561,15 @@ def test_in_place_gradients():
 
     for a, b in zip(run(tern, True), run(tern, False)):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+    x, _ = make(tern, ROWS, requires_grad=True)
+    y = x * 2
+    part = y[0]
+    for view in (y[1], y.transpose(1, 2)):
+        with pytest.raises(NotImplementedError, match="a view of a nested tensor cannot be changed in place"):
+            view.mul_(2)
+    y.mul_(2)
+    with pytest.raises(NotImplementedError, match="after the nested tensor was changed in place"):
+        part.sum().backward()
     leaf = tern.nested.nested_tensor([tern.ones(2)], requires_grad=True)
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         leaf.neg_()
@@ -573,3 +582,10 @@ def test_second_derivatives():
     second = tern.autograd.grad(sum(g.sum() for g in first), parts)
     for g, r in zip(second, ROWS):
         np.testing.assert_allclose(g.numpy(), 2 * np.cos(r) - r * np.sin(r), rtol=1e-4, atol=1e-5)
+
+
+def test_anomaly_mode():
+    with tern.autograd.detect_anomaly():
+        x, parts = make(tern, [r - 10 for r in ROWS], requires_grad=True)
+        with pytest.raises(RuntimeError, match="returned nan values"):
+            (x.sqrt() * 0).to_padded_tensor(0.0).sum().backward()
