@@ -103,6 +103,7 @@ TEST(Checkpoint, what_is_not_known_keeps_nobody_from_reading_the_rest) {
   parts = v.find("turned")->tensor().unbind();
   EXPECT_EQ(parts[0].to_vector<double>(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(v.find("none")->tensor().unbind().size(), 0u);
+  EXPECT_EQ(said("jagged"), "torch.nested._internal.nested_tensor._rebuild_njt");
   EXPECT_EQ(said("big"), "the integer 1180591620717411303424");
   EXPECT_EQ(said("small"), "the integer -36893488147419103232");
   // A storage is the row of its elements.
