@@ -55,7 +55,7 @@ TEST(Nested, SizesThatDifferAreRefusedInPyTorchsWords) {
               ThrowsMessage<Error>(HasSubstr("NestedTensorImpl doesn't support strides")));
   EXPECT_THAT([&] { t.to_vector<double>(); }, ThrowsMessage<Error>(HasSubstr("the tensor is nested")));
   EXPECT_THAT([&] { t.data_ptr<double>(); }, ThrowsMessage<Error>(HasSubstr("the tensor is nested")));
-  EXPECT_THAT([&] { t.item(); }, ThrowsMessage<Error>(HasSubstr("")));
+  EXPECT_THAT([&] { t.item(); }, ThrowsMessage<Error>(HasSubstr("aten::item")));
   EXPECT_THAT(
       [&] {
         nested_tensor({ones({2}), ones({2, 2})});
@@ -188,10 +188,7 @@ TEST(Nested, ViewsOfABufferStayInIt) {
 }
 
 TEST(Nested, PrintsAsPyTorchDoes) {
-  EXPECT_EQ(nested_tensor({ones({2}), ones({
-                                          1,
-                                      }) * 2.0})
-                .str(),
+  EXPECT_EQ(nested_tensor({ones({2}), full({1}, 2.0)}).str(),
             "nested_tensor([\n  tensor([1., 1.]),\n  tensor([2.])\n])");
 }
 
