@@ -17,6 +17,9 @@ Tensor write_result(const Tensor& self, const Tensor& result);
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
 
+// Ones on the diagonal, in as few operators as eye() becomes (creation/creation.cpp).
+Tensor identity(SymInt n, SymInt m, std::optional<DType> dtype, std::optional<Device> device);
+
 // Views (view/formulas.cpp).
 SmallVector<int64_t, 6> inverse_permutation(Ints dims);
 SmallVector<int64_t, 6> swapped_dims(int64_t ndim, int64_t a, int64_t b);  // 0, 1, ... with two exchanged

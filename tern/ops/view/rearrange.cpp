@@ -233,6 +233,17 @@ void kernel_select_scatter(const args::select_scatter& a, Out out) {
   copy_elements(a.self, out[0]);
   copy_elements(a.src, select_view(out[0], a.dim, a.index));
 }
+// Where the number along the dimension is the index, the source.
+Tensor body_select_scatter(const args::select_scatter& a) {
+  shape_select_scatter(a);
+  int64_t dim = wrap_dim(a.dim, a.self.dim());
+  SymInt n = a.self.size(dim), at = a.index;
+  if (at < 0) at = at + n;
+  Dims sizes(static_cast<size_t>(a.self.dim()), SymInt(1));
+  sizes[static_cast<size_t>(dim)] = n;
+  Tensor chosen = eq(view(arange(Scalar(n), {}, {}, a.self.device()), sizes), Scalar(at));
+  return where(chosen, expand(unsqueeze(a.src, dim), a.self.sizes()), a.self);
+}
 Shapes shape_slice_scatter(const args::slice_scatter& a) {
   check_source(a.src, slice_view(a.self, a.dim, a.start, a.end, a.step), "slice");
   return {like(a.self)};

@@ -233,7 +233,7 @@ std::vector<Tensor> body_broadcast_tensors(const args::broadcast_tensors& a) {
   Dims sizes;
   for (const Tensor& t : a.tensors) sizes = broadcast_sizes(sizes, t.sizes());
   std::vector<Tensor> list;
-  for (const Tensor& t : a.tensors) list.push_back(expand(t, sizes));
+  for (const Tensor& t : a.tensors) list.push_back(expanded(t, sizes));
   return list;
 }
 
