@@ -54,6 +54,13 @@ bool is_idle_dropout(const ir::Node& n) {
 }
 bool is_idle(const ir::Node& n) { return is_idle_dropout(n) || n.is("aten::detach_"); }
 
+bool is_copy_of_statistics(const ir::Node& n) {
+  if (!n.is("aten::copy") || !n.input(0).is_value() || !n.input(1).is_value()) return false;
+  const ir::Value &old = n.input(0).value(), &given = n.input(1).value();
+  return given.node() && given.node()->is("aten::_native_batch_norm_legit_functional") &&
+         old.type()->dtype() == given.type()->dtype();
+}
+
 // The name stays: the signature refers to outputs by it.
 void replace_by_clone(ir::Graph& graph, ir::Node& n) {
   ir::InsertAt here(n);
@@ -95,10 +102,19 @@ ExportedProgram without_idle_calls(const ExportedProgram& program) {
   return ExportedProgram(data);
 }
 
-void make_clones_of_constants(ir::Graph& graph) {
-  std::vector<ir::Node*> brought;
-  collect(graph.top(), [](const ir::Node& n) { return n.is("aten::lift_fresh_copy"); }, brought);
+void write_as_pytorch(ir::Graph& graph) {
+  std::vector<ir::Node*> brought, copied;
+  collect(
+      graph.top(), [](const ir::Node& n) { return n.is("aten::lift_fresh_copy"); }, brought);
   for (ir::Node* n : brought) replace_by_clone(graph, *n);
+  collect(graph.top(), is_copy_of_statistics, copied);
+  for (ir::Node* n : copied) {
+    std::string name(n->output().name());
+    ir::Value& given = n->input(1).value();
+    graph.replace_all_uses(n->output(), ir::In(given));
+    graph.erase(*n);
+    graph.set_name(given, name);
+  }
 }
 
 }  // namespace tern

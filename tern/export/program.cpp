@@ -79,7 +79,7 @@ namespace {
 ExportedProgram decomposed(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
                            Dialect dialect) {
   ExportedProgram lowered = lower(without_idle_calls(program), expand, dialect);
-  make_clones_of_constants(lowered.graph());
+  write_as_pytorch(lowered.graph());
   make_tensors_of_numbers(lowered.graph());
   return lowered;
 }
@@ -95,7 +95,8 @@ ExportedProgram ExportedProgram::run_decompositions(Function<bool(const Op&)> ex
 ExportedProgram ExportedProgram::run_decompositions(Dialect to) const {
   if (to == Dialect::training)
     fail(ErrorKind::value, "run_decompositions: a program cannot become what the user wrote again");
-  return decomposed(*this, [to](const Op& op) { return is_decomposed(op, to); }, to);
+  return decomposed(
+      *this, [to](const Op& op) { return is_decomposed(op, to); }, to);
 }
 
 std::string ExportedProgram::code() const { return ir::fx_code(graph()); }

@@ -142,7 +142,8 @@ Tensor body_linalg_cross(const args::linalg_cross& a) {
     failf("linalg.cross: inputs dimension {} must have length 3. Got {} and {}", dim,
           a.self.dim() ? a.self.sizes()[dim].str() : "0", a.other.dim() ? a.other.sizes()[dim].str() : "0");
   Dims sizes = broadcast_sizes(a.self.sizes(), a.other.sizes());
-  Tensor x = expanded(a.self, sizes), y = expanded(a.other, sizes), at = arange(Scalar(3), kLong, {}, x.device());
+  Tensor x = expanded(a.self, sizes), y = expanded(a.other, sizes),
+         at = arange(Scalar(3), kLong, {}, x.device());
   auto turned = [&](const Tensor& t, int by) { return index_select(t, dim, remainder(at + by, 3)); };
   return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
 }

@@ -7,9 +7,9 @@
 #include "tern/ops.h"
 #include "tern/ops/arithmetic.args.h"
 #include "tern/ops/checks.h"
-#include "tern/ops/view/geometry.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
+#include "tern/ops/view/geometry.h"
 
 namespace tern {
 namespace {
@@ -126,7 +126,8 @@ void kernel_clamp_Tensor(const args::clamp_Tensor& a, Out out) {
 
 Tensor body_heaviside(const args::heaviside& a) {
   Dims sizes = broadcast_sizes(a.self.sizes(), a.values.sizes());
-  Tensor self = expanded(a.self, sizes), values = expanded(a.values, sizes), zero = eq(self, 0), low = lt(self, 0);
+  Tensor self = expanded(a.self, sizes), values = expanded(a.values, sizes), zero = eq(self, 0),
+         low = lt(self, 0);
   if (is_floating(self.dtype())) return where(zero, values, where(logical_or(low, isnan(self)), 0, 1));
   return where(zero, values, where(low, 0, 1)).to(self.dtype());
 }

@@ -113,7 +113,8 @@ std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
   mask = added_mask(mask, query.dtype());
   // The root of the scale on both sides keeps narrow floats in range.
   double scale = scale_of(a.query, a.scale), root = std::sqrt(std::abs(scale));
-  Tensor scores = matmul(mul(query, Scalar(scale < 0 ? -root : root)), mul(transpose(key, -2, -1), Scalar(root)));
+  Tensor scores =
+      matmul(mul(query, Scalar(scale < 0 ? -root : root)), mul(transpose(key, -2, -1), Scalar(root)));
   if (mask.defined()) scores = scores + mask;
   Tensor weights = to(safe_softmax(scores), query.dtype());
   auto original = [&](const Tensor& t) { return narrow ? to(t, a.query.dtype()) : t; };

@@ -492,8 +492,8 @@ template <class Start, class End>
 Tensor spaced(const Start& start, const End& end, int64_t steps, std::optional<DType> dtype,
               std::optional<Layout> layout, std::optional<Device> device, std::optional<bool> pin_memory) {
   if (steps < 0) fail("number of steps must be non-negative");
-  DType result = dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype())
-                                                                       : default_dtype());
+  DType result =
+      dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype()) : default_dtype());
   if (steps == 0) return full(Dims{0}, 0, result, layout, device, pin_memory);
   if (steps == 1) {
     if constexpr (std::is_same_v<Start, Tensor>)
@@ -502,8 +502,7 @@ Tensor spaced(const Start& start, const End& end, int64_t steps, std::optional<D
       return full(Dims{1}, start, result, layout, device, pin_memory);
   }
   Tensor counts = arange(Scalar(0), Scalar(steps), Scalar(1), {}, layout, device, pin_memory);
-  DType inside = is_integral(result, true) ? kLong
-                 : result == kHalf || result == kBFloat16 ? kFloat : result;
+  DType inside = is_integral(result, true) ? kLong : result == kHalf || result == kBFloat16 ? kFloat : result;
   auto step = over(minus(end, start), static_cast<double>(steps - 1));
   Tensor first = lt(counts, static_cast<double>(steps) / 2);
   Tensor from_start = add(mul(as_type(counts, inside), step), start);

@@ -508,9 +508,7 @@ void kernel_gather(const args::gather& a, Out out) {
   });
 }
 Tensor body_take_along_dim(const args::take_along_dim& a) {
-  auto from_front = [](const Tensor& indices, SymInt size) {
-    return where(indices < 0, indices + size, indices);
-  };
+  auto from_front = [](const Tensor& indices, SymInt size) { return remainder(indices, Scalar(size)); };
   if (a.indices.dtype() != kLong && a.indices.dtype() != kInt)
     fail("gather(): Expected dtype int32/int64 for index");
   if (!a.dim) return gather(reshape(a.self, {-1}), 0, from_front(reshape(a.indices, {-1}), a.self.numel()));

@@ -149,6 +149,11 @@ void kernel_stack(const args::stack& a, Out out) {
 Tensor body_stack(const args::stack& a) {
   shape_stack(a);
   int64_t dim = wrap_dim(a.dim, a.tensors[0].dim() + 1);
+  if (dim < a.tensors[0].dim()) {  // side by side, they are read as rows of their own
+    Dims sizes(a.tensors[0].sizes());
+    sizes.insert(static_cast<size_t>(dim), SymInt(static_cast<int64_t>(a.tensors.size())));
+    return view(cat(a.tensors, dim), sizes);
+  }
   std::vector<Tensor> parts;
   for (const Tensor& t : a.tensors) parts.push_back(unsqueeze(t, dim));
   return cat(parts, dim);

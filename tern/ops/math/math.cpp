@@ -7,8 +7,8 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/checks.h"
-#include "tern/ops/view/geometry.h"
 #include "tern/ops/math.args.h"
+#include "tern/ops/view/geometry.h"
 
 namespace tern {
 namespace {
@@ -73,8 +73,7 @@ void params_nan_to_num(const args::nan_to_num& a, kernels::Params& params) {
 Tensor body_nan_to_num(const args::nan_to_num& a) {
   const Tensor& self = a.self;
   if (is_integral(self.dtype(), true)) return clone(self);
-  if (self.is_complex())
-    return view_as_complex(nan_to_num(view_as_real(self), a.nan, a.posinf, a.neginf));
+  if (self.is_complex()) return view_as_complex(nan_to_num(view_as_real(self), a.nan, a.posinf, a.neginf));
   double top = largest_number(self.dtype());
   Tensor finite = where(isnan(self), a.nan.value_or(0), self);
   finite = where(eq(self, -INFINITY), a.neginf.value_or(-top), finite);

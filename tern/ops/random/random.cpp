@@ -273,6 +273,12 @@ void kernel_uniform(const args::uniform& a, Out out) { fill_uniform(out[0], a.fr
 Tensor kernel_normal_(const args::normal_& a) {
   return write(a, [&](const Tensor& t) { fill_normal(t, a.mean, a.std, a.generator); });
 }
+Shapes shape_normal_float_float(const args::normal_float_float& a) {
+  return {Shape(a.size, a.dtype.value_or(default_dtype()))};
+}
+void kernel_normal_float_float(const args::normal_float_float& a, Out out) {
+  fill_normal(out[0], a.mean, a.std, a.generator);
+}
 Shapes shape_normal_functional(const args::normal_functional& a) { return {like(a.self)}; }
 void kernel_normal_functional(const args::normal_functional& a, Out out) {
   fill_normal(out[0], a.mean, a.std, a.generator);

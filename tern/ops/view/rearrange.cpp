@@ -108,17 +108,16 @@ Tensor body_flipud(const args::flipud& a) {
 }
 Tensor body_roll(const args::roll& a) {
   check_roll(a);
+  if (surely_eq(a.self.numel(), 0)) return clone(a.self);
   if (a.dims.empty()) return view(roll(reshape(a.self, {-1}), a.shifts, {0}), a.self.sizes());
   Tensor result = a.self;
   for (size_t i = 0; i < a.dims.size(); ++i) {
     int64_t d = wrap_dim(a.dims[i], a.self.dim());
     SymInt size = a.self.sizes()[d];
-    if (surely_eq(size, 0)) continue;
-    SymInt cut = mod(-a.shifts[i], size);
-    if (surely_eq(cut, 0)) continue;
-    result = cat({slice(result, d, cut, std::nullopt, 1), slice(result, d, 0, cut, 1)}, d);
+    Tensor from = add(arange(Scalar(size), {}, {}, a.self.device()), Scalar(mod(size - a.shifts[i], size)));
+    result = index_select(result, d, fmod(from, Scalar(size)));
   }
-  return result.is_same(a.self) ? clone(a.self) : result;
+  return result;
 }
 void kernel_roll(const args::roll& a, Out out) {
   if (out[0].int_numel() == 0) return;
