@@ -1,6 +1,6 @@
 """Decompositions to core ATen beside PyTorch's: OpInfo's samples as programs, the operators they become, and the numbers.
 
-    python tests/conformance/decompositions.py           three samples of every entry: part of `make conformance`
+    python tests/conformance/decompositions.py           one sample of every entry: part of `make conformance`
     python tests/conformance/decompositions.py --quick   one sample of every eighth entry: part of `make test`
     python tests/conformance/decompositions.py --only celu,stft   prints both graphs
     python tests/conformance/decompositions.py --accept  writes known_decompositions.txt anew; a new line's reason is to be filled in
@@ -312,13 +312,13 @@ def parse_options():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--accept", action="store_true", default=os.environ.get("TERN_ACCEPT") == "1")
     parser.add_argument("--jobs", type=int, default=None)
-    parser.add_argument("--samples", type=int, default=None, help="of an entry, evenly among all; known_decompositions.txt is for three")
+    parser.add_argument("--samples", type=int, default=None, help="of an entry, evenly among all; known_decompositions.txt is for one, from their middle")
     parser.add_argument("--still", type=int, default=120, help="seconds after which an entry hangs")
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=pathlib.Path, help="a file to which every row is added, for a closer look")
     parser.add_argument("--indices", default="", help="of a worker: first:step of the entries")
     options = parser.parse_args()
-    options.samples = options.samples or (1 if options.quick else 3)
+    options.samples = options.samples or 1
     options.jobs = options.jobs or (1 if options.quick else min(2, os.cpu_count() or 1))
     return options
 

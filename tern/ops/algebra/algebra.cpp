@@ -68,7 +68,7 @@ Tensor body_diag_embed(const args::diag_embed& a) {
   Tensor on = columns == unsqueeze(rows, -1);
   Dims sizes(static_cast<size_t>(t.dim()), SymInt(1));
   sizes[e.dim1] = sizes[e.dim2] = length;
-  return where(reshape(on, sizes), t, scalar_tensor(0, t.dtype(), {}, t.device()));
+  return contiguous(where(reshape(on, sizes), t, scalar_tensor(0, t.dtype(), {}, t.device())));
 }
 
 Shapes shape_trace(const args::trace& a) {

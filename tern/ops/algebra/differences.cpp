@@ -23,9 +23,7 @@ Tensor body_diff(const args::diff& a) {
   check(a.prepend);
   check(a.append);
   Tensor x = a.self;
-  if (a.n == 0) {
-    return zeros_like(x) + x;
-  }
+  if (a.n == 0) return copy(zeros_like(x), x);
   std::vector<Tensor> whole;
   if (a.prepend.defined()) whole.push_back(a.prepend);
   whole.push_back(x);
