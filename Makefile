@@ -80,8 +80,9 @@ fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); f
 	@echo "== once more what was kept, looking for uses of a stack frame after its return"
 	@ASAN_OPTIONS=detect_stack_use_after_return=1 $(FUZZER) -runs=0 $(FUZZ) fuzz/corpus/$(TARGET)
 
-conformance: venv build  ## every operator against PyTorch's own samples, along every route; writes docs/conformance.md
+conformance: venv build  ## every operator against PyTorch's own samples, along every route; decompositions; writes docs/conformance.md
 	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/conformance/run.py --jobs $(JOBS)
+	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/conformance/decompositions.py --jobs $(JOBS)
 
 docs: build  ## write docs/operators.md from the registry
 	@$(BUILD)/tern ops --markdown > build/operators.md && mv build/operators.md docs/operators.md

@@ -11,6 +11,7 @@
 #include "python/objects.h"
 #include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
+#include "tern/tensor/by_dtype.h"
 
 namespace tern::python {
 
@@ -49,6 +50,7 @@ nb::object array_interface(const Memory& m) {
 
 void check_has_data(const Tensor& t, const char* what) {
   if (t.is_fake()) failf(ErrorKind::type, "{}: a {} tensor has no data", what, t.is_meta() ? "meta" : "fake");
+  if (t.is_nested()) failf("{}: the tensor is nested: unbind() gives its tensors", what);
 }
 
 nb::object ml_dtype(DType t) {
@@ -348,56 +350,12 @@ Tensor from_dlpack(nb::handle o) {
 
 template <class F>
 void with_type(DType t, F&& f) {
-  switch (t) {
-    case DType::uint8:
-      return f(uint8_t{});
-    case DType::int8:
-      return f(int8_t{});
-    case DType::int16:
-      return f(int16_t{});
-    case DType::int32:
-      return f(int32_t{});
-    case DType::int64:
-      return f(int64_t{});
-    case DType::uint16:
-      return f(uint16_t{});
-    case DType::uint32:
-      return f(uint32_t{});
-    case DType::uint64:
-      return f(uint64_t{});
-    case DType::float16:
-      return f(Half{});
-    case DType::bfloat16:
-      return f(BFloat16{});
-    case DType::float32:
-      return f(float{});
-    case DType::float64:
-      return f(double{});
-    case DType::complex64:
-      return f(std::complex<float>{});
-    case DType::complex128:
-      return f(std::complex<double>{});
-    case DType::bool_:
-      return f(bool{});
-    case DType::float8_e5m2:
-      return f(Float8E5M2{});
-    case DType::float8_e4m3fn:
-      return f(Float8E4M3FN{});
-    case DType::float8_e5m2fnuz:
-      return f(Float8E5M2FNUZ{});
-    case DType::float8_e4m3fnuz:
-      return f(Float8E4M3FNUZ{});
-    default:
-      failf(ErrorKind::not_supported, "elements of {} cannot be read or written from Python", name(t));
-  }
+  by_dtype(kElements + tern::Types<ComplexHalf>{}, t, f, [&] {
+    failf(ErrorKind::not_supported, "elements of {} cannot be read or written from Python", name(t));
+  });
 }
 
 PyObject* read_element(const void* p, DType t) {
-  if (t == DType::complex32) {
-    Half parts[2];
-    std::memcpy(parts, p, sizeof parts);
-    return PyComplex_FromDoubles(static_cast<float>(parts[0]), static_cast<float>(parts[1]));
-  }
   PyObject* result = nullptr;
   with_type(t, [&](auto kind) {
     using T = decltype(kind);
@@ -409,7 +367,7 @@ PyObject* read_element(const void* p, DType t) {
       result = PyLong_FromUnsignedLongLong(v);
     else if constexpr (std::is_integral_v<T>)
       result = PyLong_FromLongLong(v);
-    else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
+    else if constexpr (requires { v.real(); })
       result = PyComplex_FromDoubles(v.real(), v.imag());
     else if constexpr (std::is_same_v<T, double>)
       result = PyFloat_FromDouble(v);
@@ -420,12 +378,6 @@ PyObject* read_element(const void* p, DType t) {
 }
 
 void write_element(void* p, DType t, const Scalar& s) {
-  if (t == DType::complex32) {
-    const std::complex<double> v = s.to_complex();
-    const Half parts[2] = {static_cast<float>(v.real()), static_cast<float>(v.imag())};
-    std::memcpy(p, parts, sizeof parts);
-    return;
-  }
   if (s.is_complex() && !is_complex(t)) fail(ErrorKind::type, "must be real number, not complex");
   if (is_integral(t) && t != DType::uint64) check_fits(s, t);
   with_type(t, [&](auto kind) {
@@ -435,7 +387,9 @@ void write_element(void* p, DType t, const Scalar& s) {
       v = s.to_bool();
     else if constexpr (std::is_integral_v<T>)
       v = static_cast<T>(s.to_int());
-    else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
+    else if constexpr (std::is_same_v<T, ComplexHalf>)
+      v = {static_cast<float>(s.to_complex().real()), static_cast<float>(s.to_complex().imag())};
+    else if constexpr (requires { v.real(); })
       v = T(s.to_complex());
     else if constexpr (std::is_same_v<T, double>)
       v = s.to_double();

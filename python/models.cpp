@@ -56,6 +56,13 @@ class Model {
   }
   std::string code() const { return script_ ? script_->code() : program_.code(); }
   std::string str() const { return script_ ? script_->code() : program_.str(); }
+  // Core ATen, as PyTorch's call of this name gives it.
+  Model run_decompositions() const {
+    if (script_)
+      fail(ErrorKind::not_supported,
+           "run_decompositions: the model is a script that is interpreted, and no exported program");
+    return Model(program_.run_decompositions(Dialect::core));
+  }
   void save(const std::string& path) const {
     if (!script_) return save_model(program_, path);
     if (format_of_name(path) == ModelFormat::pt) return script_->save(path);
@@ -94,6 +101,7 @@ void bind_models(nb::module_& m) {
   nb::class_<Model>(m, "Model")
       .def("__call__", &Model::call)
       .def("run", &Model::run, nb::arg("args"), nb::arg("backend") = "native")
+      .def("run_decompositions", &Model::run_decompositions)
       .def("state_dict", &Model::state_dict)
       .def_prop_ro("code", &Model::code)
       .def("__repr__", &Model::str);

@@ -9,6 +9,7 @@
 #include "python/objects.h"
 #include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
+#include "tern/tensor/nesting.h"
 #include "tern/tensor/print.h"
 #include "tern/tensor/share.h"
 
@@ -322,6 +323,7 @@ PyObject* adjoint(PyObject* self, void*) {
 }
 
 PyObject* strides_tuple(const Tensor& t) {
+  if (t.is_nested()) t.stride(0);  // throws
   nb::list items;
   for (SymInt s : t.strides()) items.append(object_from(s));
   return nb::tuple(items).release().ptr();
@@ -391,7 +393,9 @@ int set_data(PyObject* self, PyObject* value, void*) {
     to.numel = from.numel;
     to.sizes = from.sizes;
     to.strides = from.strides;
-    to.rungs = static_cast<uint8_t>((to.rungs & ~rung_fake) | (from.rungs & rung_fake));
+    to.meaning = from.meaning;
+    constexpr uint8_t of_data = rung_fake | rung_meaning;
+    to.rungs = static_cast<uint8_t>((to.rungs & ~of_data) | (from.rungs & of_data));
     return Py_None;
   })
              ? 0
@@ -431,6 +435,7 @@ PyGetSetDef attributes[] = {
     {"is_sparse", getter<+[](const Tensor&) { return boolean(false); }>, nullptr, nullptr, nullptr},
     {"is_quantized", getter<+[](const Tensor& t) { return boolean(t.is_quantized()); }>, nullptr, nullptr,
      nullptr},
+    {"is_nested", getter<+[](const Tensor& t) { return boolean(t.is_nested()); }>, nullptr, nullptr, nullptr},
     {"layout", getter<+[](const Tensor&) {
        return nb::module_::import_("tern._tern").attr("strided").inc_ref().ptr();
      }>,
@@ -582,6 +587,7 @@ PyObject* wrap(Tensor&& t) {
 }
 
 nb::object size_object(const Tensor& t) {
+  if (t.is_nested()) refuse_sizes();
   // A Size is a tuple with methods: made and filled like one.
   static const auto alloc =
       types.size ? reinterpret_cast<allocfunc>(PyType_GetSlot(types.size, Py_tp_alloc)) : nullptr;

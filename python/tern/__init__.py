@@ -55,7 +55,7 @@ from ._grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  
 from ._ops import ops  # noqa: E402,F401
 from ._size import Size  # noqa: E402,F401
 from ._storage import TypedStorage, UntypedStorage  # noqa: E402,F401
-from . import autograd, random, testing  # noqa: E402,F401
+from . import autograd, nested, random, testing  # noqa: E402,F401
 from ._functions import *  # noqa: E402,F401,F403
 from ._load import load, save  # noqa: E402,F401
 from ._printing import set_printoptions  # noqa: E402,F401

@@ -152,7 +152,7 @@ def _deepcopy(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     data = self.detach()
-    if data.is_meta or data.is_quantized:
+    if data.is_meta or data.is_quantized or data.is_nested:
         data = _op("clone")(data)
     else:
         data = _tern._from_storage(copied_storage(data, memo), data.dtype, tuple(data.shape), data.stride(), data.storage_offset())
@@ -184,8 +184,21 @@ def _rebuild(cls, data, target_dtype, sizes, requires_grad, parameter, attribute
     return result
 
 
+def _rebuild_nested(cls, buffer, sizes, strides, offsets, requires_grad, parameter, attributes):
+    result = _op("_nested_view_from_buffer_copy")(buffer, sizes, strides, offsets)
+    if cls is not Tensor:
+        result = _tern._make_subclass(cls, result, requires_grad, parameter)
+    elif requires_grad:
+        result.requires_grad_()
+    result.__dict__.update(attributes)
+    return result
+
+
 def _reduce_ex(self, protocol):
     data = self.detach()
+    if data.is_nested:
+        tables = (_op(name)(data) for name in ("values", "_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"))
+        return _rebuild_nested, (type(self), *tables, self.requires_grad, self._is_parameter, dict(self.__dict__))
     sizes, strides = tuple(self.shape), None
     if data.is_quantized:
         data = data.contiguous()

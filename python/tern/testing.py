@@ -36,6 +36,9 @@ def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, che
     a = actual if isinstance(actual, Tensor) else _tern._from_data(actual, None)
     b = expected if isinstance(expected, Tensor) else _tern._from_data(expected, None)
     check_dtype = check_dtype and isinstance(actual, Tensor) and isinstance(expected, Tensor)
+    if a.is_nested and b.is_nested:
+        assert_close(a.unbind(), b.unbind(), rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype, msg=msg)
+        return
     if tuple(a.shape) != tuple(b.shape):
         raise AssertionError(msg or f"The values for attribute 'shape' do not match: {a.shape} != {b.shape}.")
     if check_dtype and a.dtype is not b.dtype:

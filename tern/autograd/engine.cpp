@@ -11,6 +11,7 @@
 #include "tern/base/warning.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ops.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern::autograd {
 namespace {
@@ -94,7 +95,7 @@ void check_results(const GradNode& node, const std::vector<Tensor>& results) {
           node.name(), i, str(results[i].sizes()), str(wanted.sizes));
     if (!anomaly.on || !anomaly.check_nan || results[i].is_fake()) continue;
     NoGrad no_grad;
-    const Tensor value = results[i].detach();
+    const Tensor value = results[i].is_nested() ? buffer_of(results[i]) : results[i].detach();
     if ((value.is_floating_point() || value.is_complex()) && (value != value).any().item<bool>())
       failf("Function '{}' returned nan values in its {}th output.", node.name(), i);
   }
@@ -225,6 +226,10 @@ void starts(std::string_view what, Span<const Tensor> outputs, Span<const Tensor
               name(t.dtype()));
       GradMode mode(create_graph);
       g = tern::ones_like(t.detach());
+    } else if (g.is_nested() != t.is_nested() ||
+               (t.is_nested() && !nesting_of(g).same_sizes(nesting_of(t)))) {
+      failf("Mismatch in shape: grad_output[{}] and output[{}] are not nested tensors of the same sizes.", i,
+            i);
     } else if (g.dim() != t.dim() || !std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(),
                                                  [](SymInt a, SymInt b) { return surely_eq(a, b); })) {
       failf(

@@ -243,6 +243,11 @@ Edge grad_edge(const Tensor& t) {
           inference ? "inference" : "no_grad", inference ? "in normal mode" : "with grad mode enabled",
           inference ? "inference_mode" : "no_grad");
     }
+    if (base.is_nested())
+      fail(ErrorKind::not_supported,
+           "a view of a nested tensor has no gradient after the nested tensor was changed in place; make the "
+           "view "
+           "again");
     auto node = std::make_shared<FollowBase>();
     node->base = shape_of(base);
     node->sizes = Dims(t.sizes());

@@ -9,6 +9,7 @@
 #include "tern/dispatch/ladder.h"
 #include "tern/dispatch/op_flags.h"
 #include "tern/ops.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern {
 namespace autograd {
@@ -31,6 +32,8 @@ struct SavedArg {
 };
 
 Tensor without_data(const Tensor& t) {
+  if (t.is_nested())
+    return nested_over(make_tensor({SymInt(0)}, t.dtype(), t.device(), true), nesting_ptr(t));
   Tensor meta = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device(), true);
   return meta;
 }
@@ -369,6 +372,11 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
   const bool enabled = thread_state.grad_enabled && !inference_mode();
   bool record = enabled && !op.is(op_no_grad) && wants_grad(op, args, &wanted);
   if (mutates && enabled) check_inplace(*self);
+  if (mutates && record && (*self)->base && ((*self)->rungs | (*self)->base->rungs) & rung_meaning)
+    failf(ErrorKind::not_supported,
+          "{}: a view of a nested tensor cannot be changed in place where gradients are recorded; use the "
+          "operator that gives a new tensor",
+          op.qualified());
   if (record && op.is(op_out) && op.functional) {
     if (!op.functional->is(op_no_grad)) fail_out(op);
     record = false;

@@ -8,6 +8,7 @@
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtins.h"
 #include "tern/sym/shape_env.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern::capture {
 namespace {
@@ -23,6 +24,7 @@ constexpr int max_depth = 64;  // of calls
 
 Tensor fake_of(const Tensor& t) {
   if (!t.defined() || t.is_fake()) return t;
+  check_not_nested(t, "shape propagation");
   Tensor fake = make_tensor(t.sizes(), t.strides(), t.dtype(), t.device(), true);
   if (t.requires_grad()) fake.requires_grad_(true);
   return fake;

@@ -34,7 +34,8 @@ struct Entry {
       const ir::Type& type = *data.graph->inputs()[i]->type();
       if (!type.is_tensor() || !v.is_tensor()) return false;
       const Tensor& t = v.tensor();
-      if (t.dtype() != type.dtype() || t.dim() != static_cast<int64_t>(type.sizes().size())) return false;
+      if (t.is_nested() || t.dtype() != type.dtype() || t.dim() != static_cast<int64_t>(type.sizes().size()))
+        return false;
       for (int64_t d = 0; d < t.dim(); ++d) {
         SymInt wanted = type.sizes()[d];
         int64_t size = t.sizes()[d].guard_int();

@@ -56,7 +56,8 @@ namespace {
 void climb(const Op& op, const Arg* args, Value* results, uint8_t bits) {
   ThreadState& state = thread_state;
   if (bits & rung_record) return state.modes[0]->call(op, args, results);
-  if (op.is(op_composite) && !((bits & rung_quantized) && has_quantized_rule(op))) {
+  if ((bits & rung_meaning) && nested_call(op, args, results, bits)) return;
+  if (op.is(op_composite) && !((bits & rung_meaning) && has_quantized_rule(op))) {
     if (op.check) op.check(args);
     if (~op.dtypes && !any_fake(op, args)) check_dtype(op, args);
     return op.body(op, args, results);
@@ -67,7 +68,7 @@ void climb(const Op& op, const Arg* args, Value* results, uint8_t bits) {
     return state.modes[2]->call(op, args, results);
   }
   if ((bits & rung_core) && state.modes[3]) return state.modes[3]->call(op, args, results);
-  if (bits & rung_quantized) return quantized_call(op, args, results);
+  if (bits & rung_meaning) return quantized_call(op, args, results);
   run_kernel(op, args, results);
 }
 

@@ -126,10 +126,14 @@ bool matches(const Schema& schema, Span<const Value> positional,
 const Op& resolve(Span<const Op* const> candidates, Span<const Value> positional,
                   Span<const std::pair<Symbol, Value>> keywords);
 
-// The quantized rung, above the kernels: whether an operator has a rule for quantized tensors besides being a
-// view or a composite, and the call (ops/quantized/rung.cpp).
+// The rung of meaning. A quantized tensor is met above the kernels: whether an operator has a rule for it
+// besides being a view or a composite, and the call (ops/quantized/rung.cpp).
 bool has_quantized_rule(const Op& op);
 void quantized_call(const Op& op, const Arg* args, Value* results);
+// A nested tensor is met above autograd: its rules compute on the buffer and on the parts, which have
+// histories of their own. False: no argument is nested, or the call goes on down the ladder
+// (ops/nested/rung.cpp).
+bool nested_call(const Op& op, const Arg* args, Value* results, uint8_t bits);
 
 // The autograd rung (autograd/autograd.cpp).
 void autograd_call(const Op& op, const Arg* args, Value* results);

@@ -11,6 +11,7 @@
 #include "tern/export/regions.h"
 #include "tern/ir/pass.h"
 #include "tern/sym/solver.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern {
 namespace {
@@ -136,6 +137,7 @@ class Exporter {
       leaf.source = fmt::format("L['{}']{}", leaf.input, tree::str(rest));
       if (leaf.example.is_tensor()) {
         const Tensor& t = leaf.example.tensor();
+        check_not_nested(t, "export");
         leaf.dims.assign(static_cast<size_t>(t.dim()), Dim::STATIC);
       }
       leaves_.push_back(std::move(leaf));

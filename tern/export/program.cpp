@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "tern/base/format.h"
-#include "tern/capture/retrace.h"
 #include "tern/dispatch/op.h"
+#include "tern/export/core_aten.h"
 #include "tern/export/export.h"
 #include "tern/export/module.h"
 #include "tern/export/numbers.h"
@@ -76,27 +76,10 @@ ExportedModule ExportedProgram::module() const { return ExportedModule(*this); }
 
 namespace {
 
-// What PyTorch's table of decompositions leaves alone, though it is no core ATen and Tern has a body for it.
-bool is_kept(const Op& op) {
-  static constexpr std::string_view kept[] = {"addmv", "var_mean.correction"};
-  std::string_view text = op.text;
-  return std::find(std::begin(kept), std::end(kept), text.substr(0, text.find('('))) != std::end(kept);
-}
-bool to_aten(const Op& op) { return capture::is_composite(op) && !is_kept(op); }
-// Core ATen that its table expands all the same.
-bool is_expanded_too(const Op& op) {
-  static constexpr std::string_view expanded[] = {"fill.Scalar",      "reflection_pad1d", "reflection_pad2d",
-                                                  "reflection_pad3d", "squeeze.dim",      "replication_pad2d",
-                                                  "replication_pad3d"};
-  std::string_view text = op.text;
-  return op.body && std::find(std::begin(expanded), std::end(expanded), text.substr(0, text.find('('))) !=
-                        std::end(expanded);
-}
-bool to_core(const Op& op) { return is_expanded_too(op) || (capture::is_not_core(op) && !is_kept(op)); }
-
 ExportedProgram decomposed(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
                            Dialect dialect) {
-  ExportedProgram lowered = lower(program, expand, dialect);
+  ExportedProgram lowered = lower(without_idle_calls(program), expand, dialect);
+  write_as_pytorch(lowered.graph());
   make_tensors_of_numbers(lowered.graph());
   return lowered;
 }
@@ -112,7 +95,8 @@ ExportedProgram ExportedProgram::run_decompositions(Function<bool(const Op&)> ex
 ExportedProgram ExportedProgram::run_decompositions(Dialect to) const {
   if (to == Dialect::training)
     fail(ErrorKind::value, "run_decompositions: a program cannot become what the user wrote again");
-  return decomposed(*this, to == Dialect::core ? to_core : to_aten, to);
+  return decomposed(
+      *this, [to](const Op& op) { return is_decomposed(op, to); }, to);
 }
 
 std::string ExportedProgram::code() const { return ir::fx_code(graph()); }

@@ -243,12 +243,14 @@ class ProgramJson {
   }
 
   // What equals its default is left out, as torch.fx does; what stands after a gap is given by its name.
+  // PyTorch wants an argument that Python cannot name (uniform's `from`) in any case.
   void schema_inputs(const ir::Node& n, const Schema& schema) {
     bool gap = false;
     for (size_t i = 0; i < n.inputs().size() && i < schema.args.size(); ++i) {
       const SchemaArg& arg = schema.args[i];
       const ir::Operand& o = n.input(i);
-      if (arg.default_value && o.is_constant() && same(o.constant(), *arg.default_value)) {
+      if (arg.name.view() != "from" && arg.default_value && o.is_constant() &&
+          same(o.constant(), *arg.default_value)) {
         gap = true;
         continue;
       }

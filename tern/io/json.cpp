@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tern/base/format.h"
+#include "tern/base/utf8.h"
 
 namespace tern::io {
 
@@ -242,21 +243,7 @@ struct JsonParser {
         p = before;
     }
     // A lone surrogate stays one, as in Python: it is written back as the same escape.
-    if (code < 0x80) {
-      out += static_cast<char>(code);
-    } else if (code < 0x800) {
-      out += static_cast<char>(0xC0 | code >> 6);
-      out += static_cast<char>(0x80 | (code & 63));
-    } else if (code < 0x10000) {
-      out += static_cast<char>(0xE0 | code >> 12);
-      out += static_cast<char>(0x80 | (code >> 6 & 63));
-      out += static_cast<char>(0x80 | (code & 63));
-    } else {
-      out += static_cast<char>(0xF0 | code >> 18);
-      out += static_cast<char>(0x80 | (code >> 12 & 63));
-      out += static_cast<char>(0x80 | (code >> 6 & 63));
-      out += static_cast<char>(0x80 | (code & 63));
-    }
+    append_utf8(out, code);
   }
 
   uint32_t hex4() {

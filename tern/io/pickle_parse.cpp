@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/base/utf8.h"
 #include "tern/io/pickle_data.h"
 
 namespace tern::io {
@@ -123,24 +124,6 @@ std::string decimal(Bytes bytes) {
   if (negative) digits += '-';
   std::reverse(digits.begin(), digits.end());
   return digits;
-}
-
-void append_utf8(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | c >> 6);
-    out += static_cast<char>(0x80 | (c & 63));
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xE0 | c >> 12);
-    out += static_cast<char>(0x80 | (c >> 6 & 63));
-    out += static_cast<char>(0x80 | (c & 63));
-  } else {
-    out += static_cast<char>(0xF0 | c >> 18);
-    out += static_cast<char>(0x80 | (c >> 12 & 63));
-    out += static_cast<char>(0x80 | (c >> 6 & 63));
-    out += static_cast<char>(0x80 | (c & 63));
-  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/base/utf8.h"
 #include "tern/io/pickle.h"
 
 namespace tern::io {
@@ -49,10 +50,7 @@ void PickleWriter::string(std::string_view text) {
 
 void PickleWriter::bytes(Bytes bytes) {
   std::string latin1;
-  for (uint8_t b : bytes) {
-    if (b >= 0x80) latin1 += static_cast<char>(0xC0 | b >> 6);
-    latin1 += static_cast<char>(b < 0x80 ? b : 0x80 | (b & 63));
-  }
+  for (uint8_t b : bytes) append_utf8(latin1, b);
   global("_codecs", "encode");
   string(latin1);
   string("latin1");

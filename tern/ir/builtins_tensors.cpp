@@ -5,6 +5,7 @@
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtin_families.h"
 #include "tern/tensor/generator.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern::ir {
 namespace {
@@ -18,13 +19,14 @@ const Tensor& tensor_in(Args in, std::string_view what) {
 V size_of(Args in) {
   const Tensor& t = tensor_in(in, "size");
   if (in.size() == 2) return t.size(integer(in[1]).guard_int(Loc{}), Loc{});
+  if (t.is_nested()) refuse_sizes();
   Dims d;
   for (int64_t k = 0; k < t.dim(); ++k) d.push_back(t.size(k, Loc{}));
   return V::list({d.begin(), d.end()}, Type::integer());
 }
 V stride_of(Args in) {
   const Tensor& t = tensor_in(in, "stride");
-  if (in.size() == 2) return t.stride(integer(in[1]).guard_int(Loc{}));
+  if (in.size() == 2 || t.is_nested()) return t.stride(in.size() == 2 ? integer(in[1]).guard_int(Loc{}) : 0);
   return V::list({t.strides().begin(), t.strides().end()}, Type::integer());
 }
 V dim_of(Args in) { return tensor_in(in, "dim").dim(); }
@@ -37,6 +39,7 @@ V layout_of(Args in) {
 }
 V requires_grad_of(Args in) { return tensor_in(in, "requires_grad").requires_grad(); }
 V floating_of(Args in) { return tensor_in(in, "is_floating_point").is_floating_point(); }
+V nested_of(Args in) { return tensor_in(in, "is_nested").is_nested(); }
 V quantized_of(Args in) { return tensor_in(in, "is_quantized").is_quantized(); }
 V complex_of(Args in) { return tensor_in(in, "is_complex").is_complex(); }
 V element_size_of(Args in) { return tensor_in(in, "element_size").element_size(); }
@@ -89,6 +92,7 @@ V never(Args) { return false; }
 // tolist(): nested lists of numbers.
 V to_nested_list(Args in) {
   need(in, 1, 3, "tolist");
+  if (tensor_in(in, "tolist").is_nested()) refuse_sizes();
   const Tensor t = tensor_in(in, "tolist").contiguous(MemoryFormat::contiguous, Loc{});
   if (in.size() == 3) {  // the depth and the type that were declared
     int64_t code = in[2].to_int();
@@ -284,7 +288,7 @@ constexpr BuiltinEntry table[] = {
     {"is_sparse", never},
     {"is_quantized", quantized_of},
     {"is_mkldnn", never},
-    {"is_nested", never},
+    {"is_nested", nested_of},
     {"is_scripting", never},
     {"is_tracing", never},
     {"tensor", make_tensor_of},

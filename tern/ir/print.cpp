@@ -233,10 +233,11 @@ namespace {
 
 void append_tensor(std::string& out, const Tensor& t, size_t max_tensor) {
   TensorInfo info{.dtype = t.dtype(), .sizes = Dims(t.sizes())};
+  if (t.is_nested()) info.sizes.reset();
   out += Type::tensor(info)->str();
   if (t.is_fake() || t.is_symbolic()) {
     out += "<no data>";
-  } else if (static_cast<size_t>(t.int_numel()) > max_tensor) {
+  } else if (t.is_nested() || static_cast<size_t>(t.int_numel()) > max_tensor) {
     out += "<...>";
   } else {
     out += '{';

@@ -115,6 +115,7 @@ std::vector<double> values_of(const Tensor& t) {
 std::string builtin::tensor_text(const Tensor& t) {
   if (!t.defined()) return "[ Tensor (undefined) ]";
   if (t.is_fake() || t.is_meta() || t.is_symbolic()) return V(t).str();  // there are no elements to show
+  if (t.is_nested()) return V(t).str();
   std::vector<double> values = values_of(t);
   std::vector<int64_t> sizes;
   std::string shape, out;

@@ -48,7 +48,8 @@ void append_value(std::string& out, const tern::Value& v, bool in_list) {
       out += torch_quoted(v.device().str());
       break;
     case ValueKind::tensor:
-      if (!v.tensor().is_fake() && !v.tensor().is_symbolic() && v.tensor().int_numel() == 1) {
+      if (!v.tensor().is_fake() && !v.tensor().is_symbolic() && !v.tensor().is_nested() &&
+          v.tensor().int_numel() == 1) {
         out += '{';
         if (is_floating(v.tensor().dtype())) {
           Tensor number = make_tensor(v.tensor().sizes(), kDouble);

@@ -143,6 +143,8 @@ TERN_SIMPLE_TYPE(function, function)
 const Type* Type::tensor(const TensorInfo& info) { return TypeTable::tensor(info); }
 const Type* Type::tensor_like(const Tensor& t) {
   if (!t.defined()) return tensor();
+  if (t.is_nested())  // has no sizes
+    return tensor({.dtype = t.dtype(), .device = t.device(), .requires_grad = t.requires_grad()});
   return tensor({.dtype = t.dtype(),
                  .sizes = Dims(t.sizes()),
                  .strides = Dims(t.strides()),

@@ -37,6 +37,11 @@ struct StorageTable {
 // `parameters` writes the scales and zero points of a quantized tensor, which are tensors when they are many.
 void write_tensor(io::PickleWriter& out, const Tensor& t, const std::string& key, int64_t elements,
                   bool requires_grad, tern::Function<void(const Quantizer&)> parameters = {}) {
+  if (t.is_nested())
+    fail(ErrorKind::not_supported,
+         "save: a nested tensor cannot be part of an archive: TorchScript has no form for it; keep its "
+         "tensors "
+         "(unbind()) and make it when the program runs");
   out.global("torch._utils", t.is_quantized() ? "_rebuild_qtensor" : "_rebuild_tensor_v2");
   out.mark();
   out.mark();

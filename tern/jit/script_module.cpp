@@ -17,6 +17,7 @@
 #include "tern/script/ast.h"
 #include "tern/script/compile.h"
 #include "tern/script/signature.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern::jit {
 
@@ -156,7 +157,7 @@ std::vector<tern::Value> ScriptModule::traced_inputs(std::string_view name) cons
 void ScriptModule::set_traced_inputs(std::string_view name, const std::vector<tern::Value>& inputs) const {
   std::vector<tern::Value> kept;
   for (const tern::Value& v : inputs) {
-    bool sized = v.is_tensor() && !v.tensor().is_symbolic();
+    bool sized = v.is_tensor() && !v.tensor().is_symbolic() && !v.tensor().is_nested();
     if (!sized && !v.is_number()) return;  // files have no room for others
     kept.push_back(sized ? tern::Value(make_tensor(v.tensor().sizes(), v.tensor().strides(),
                                                    v.tensor().dtype(), kMeta, true))
@@ -438,11 +439,15 @@ ScriptModule ScriptModule::deepcopy() const {
       s->second = Storage::allocate(t.storage()->bytes);
       if (t.storage()->bytes) std::memcpy(s->second->data, t.storage()->data, t.storage()->bytes);
     }
-    Tensor c = make_view_of(s->second, t.sizes(), t.strides(), t.offset(), t.dtype());
+    Tensor c =
+        t.is_nested()
+            ? nested_over(make_view_of(s->second, Dims{SymInt(0)}, Dims{SymInt(1)}, t.offset(), t.dtype()),
+                          nesting_ptr(t))
+            : make_view_of(s->second, t.sizes(), t.strides(), t.offset(), t.dtype());
     c.body()->is_parameter = t->is_parameter;
     if (t.is_quantized()) {
-      c->quantizer = t->quantizer;
-      c->rungs |= rung_quantized;
+      c->meaning = t->meaning;
+      c->rungs |= rung_meaning;
     }
     if (t->requires_grad) c.requires_grad_(true);
     return it->second = c;

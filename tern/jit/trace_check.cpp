@@ -8,6 +8,7 @@
 #include "tern/ir/text.h"
 #include "tern/ops.h"
 #include "tern/script/signature.h"
+#include "tern/tensor/nesting.h"
 #include "tern/tree/tree.h"
 
 namespace tern::jit {
@@ -97,6 +98,15 @@ std::string without_mangling(std::string text) {
 std::string text_of(const ir::Node& n) { return without_mangling(ir::print(n, {.origins = false})); }
 
 std::optional<std::string> compare(const Tensor& got, const Tensor& expected, double tolerance) {
+  if (got.is_nested() && expected.is_nested()) {
+    const Nesting &a = nesting_of(got), &b = nesting_of(expected);
+    if (a.count != b.count || a.rank != b.rank)
+      return fmt::format("The number of tensors or of their dimensions does not match: {} of {} != {} of {}.",
+                         a.count, a.rank, b.count, b.rank);
+    for (int64_t i = 0; i < a.count; ++i)
+      if (auto why = compare(part_of(got, i), part_of(expected, i), tolerance)) return why;
+    return std::nullopt;
+  }
   if (str(got.sizes()) != str(expected.sizes()))
     return fmt::format("The values for attribute 'shape' do not match: torch.Size({}) != torch.Size({}).",
                        str(got.sizes()), str(expected.sizes()));

@@ -11,6 +11,7 @@
 #include "tern/ops/arithmetic.h"
 #include "tern/ops/quantized/detail/packed.h"
 #include "tern/script/unit.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern::jit {
 
@@ -298,9 +299,14 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
       need(6);
       return quantized_tensor(args);
     }
-    std::string_view kind = name.find("sparse") != std::string_view::npos   ? "sparse tensors"
-                            : name.find("nested") != std::string_view::npos ? "nested tensors"
-                                                                            : "tensors of this kind";
+    if (name == "_rebuild_nested_tensor") {
+      need(4);
+      return nested_tensor(args);
+    }
+    std::string_view kind = name.find("sparse") != std::string_view::npos ? "sparse tensors"
+                            : name.find("nested") != std::string_view::npos
+                                ? "nested tensors of the jagged layout"
+                                : "tensors of this kind";
     // One such value does not keep the others of a checkpoint from being read.
     if (opaque_classes) return Opaque::make(unknown_tensor(name, args));
     failf(ErrorKind::not_supported,
@@ -440,9 +446,37 @@ tern::Value Unpickler::quantized_tensor(const Pickle& args) {
   } else {
     bad(fmt::format("a tensor quantized by torch.{}, which is not known", q[0].name()));
   }
-  t->quantizer = quantizer;
-  t->rungs |= rung_quantized;
+  t->meaning = quantizer;
+  t->rungs |= rung_meaning;
   return tern::Value(t);
+}
+
+// The buffer, a table of sizes, one of strides, and where each tensor begins.
+tern::Value Unpickler::nested_tensor(const Pickle& args) {
+  Tensor parts[4];
+  for (size_t i = 0; i < 4; ++i) {
+    tern::Value v = read(args[i]);
+    if (!v.is_tensor()) bad("a nested tensor without its buffer and sizes");
+    parts[i] = v.tensor();
+  }
+  const bool table = parts[1].dim() == 2;  // of no tensors there is none
+  for (const Tensor& t : {parts[1], parts[2], parts[3]})
+    if (table && t.dtype() != kLong) bad("a nested tensor whose sizes are not integers");
+  const Tensor& buffer = parts[0];
+  if (without_data || buffer.is_fake()) return Opaque::make("a nested tensor");
+  if (buffer.dim() != 1 || !buffer.is_contiguous()) bad("a nested tensor whose buffer is not one row");
+  return with_label(label_, [&] {
+    Nesting n;
+    if (table) {
+      n.count = parts[1].int_sizes()[0];
+      n.rank = parts[1].int_sizes()[1];
+      n.sizes = parts[1].to_vector<int64_t>();
+      n.strides = parts[2].to_vector<int64_t>();
+      n.offsets = parts[3].to_vector<int64_t>();
+    }
+    n.buffer = buffer.int_numel();
+    return tern::Value(nested_over(buffer, checked_nesting(std::move(n))));
+  });
 }
 
 tern::Value Unpickler::instance(const Pickle& p, std::string_view class_name) {

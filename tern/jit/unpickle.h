@@ -45,6 +45,7 @@ class Unpickler {
   tern::Value instance(const io::Pickle& p, std::string_view class_name);
   tern::Value native(const io::Pickle& p, std::string_view class_name);
   tern::Value quantized_tensor(const io::Pickle& args);
+  tern::Value nested_tensor(const io::Pickle& args);
   tern::Value bare_storage(const io::Pickle& p);
   std::string unknown_tensor(std::string_view function, const io::Pickle& args);
   static LazyBits bits_in(const io::Pickle& args, size_t i);

@@ -116,16 +116,13 @@ HWY_ATTR void narrow(const void* from, int64_t from_stride, void* to, int64_t to
   }
 }
 
-struct ComplexHalf {
-  Half real, imaginary;
-};
 using ComplexFloat = std::complex<float>;
 HWY_ATTR void widen_pair(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t n) {
   const ComplexHalf* s = static_cast<const ComplexHalf*>(from);
   ComplexFloat* d = static_cast<ComplexFloat*>(to);
   for (int64_t i = 0; i < n; ++i) {
     const ComplexHalf& x = s[i * from_stride];
-    d[i * to_stride] = {static_cast<float>(x.real), static_cast<float>(x.imaginary)};
+    d[i * to_stride] = {x.real(), x.imag()};
   }
 }
 HWY_ATTR void narrow_pair(const void* from, int64_t from_stride, void* to, int64_t to_stride, int64_t n) {

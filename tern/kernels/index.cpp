@@ -8,6 +8,7 @@
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
 #include "tern/kernels/pointwise.h"
+#include "tern/tensor/by_dtype.h"
 
 namespace tern::kernels {
 namespace {
@@ -58,34 +59,8 @@ void by_width(DType type, F f) {
 }
 template <class F>
 void by_type(DType type, const char* what, F f) {
-  switch (type) {
-    case DType::bool_:
-      return f(bool{});
-    case DType::uint8:
-      return f(uint8_t{});
-    case DType::int8:
-      return f(int8_t{});
-    case DType::int16:
-      return f(int16_t{});
-    case DType::int32:
-      return f(int32_t{});
-    case DType::int64:
-      return f(int64_t{});
-    case DType::float32:
-      return f(float{});
-    case DType::float64:
-      return f(double{});
-    case DType::float16:
-      return f(Half{});
-    case DType::bfloat16:
-      return f(BFloat16{});
-    case DType::complex64:
-      return f(std::complex<float>{});
-    case DType::complex128:
-      return f(std::complex<double>{});
-    default:
-      failf(ErrorKind::not_supported, "{} is not implemented for {}", what, name(type));
-  }
+  by_dtype(Types<bool>{} + kIntegers + kFloats + kComplexes, type, f,
+           [&] { failf(ErrorKind::not_supported, "{} is not implemented for {}", what, name(type)); });
 }
 template <class T>
 inline constexpr bool is_complex_type =

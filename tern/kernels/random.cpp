@@ -10,50 +10,24 @@
 #include "tern/base/format.h"
 #include "tern/kernels/normal.h"
 #include "tern/kernels/pointwise.h"
+#include "tern/tensor/by_dtype.h"
 
 namespace tern::kernels {
 namespace {
 
 template <class F>
 void by_float(DType type, const char* what, F f) {
-  switch (type) {
-    case DType::float32:
-      return f(float{});
-    case DType::float64:
-      return f(double{});
-    case DType::float16:
-      return f(Half{});
-    case DType::bfloat16:
-      return f(BFloat16{});
-    default:
-      failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what,
-            name(type));
-  }
+  by_dtype(kFloats, type, f, [&] {
+    failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what,
+          name(type));
+  });
 }
 template <class F>
 void by_type(DType type, const char* what, F f) {
-  switch (type) {
-    case DType::bool_:
-      return f(bool{});
-    case DType::uint8:
-      return f(uint8_t{});
-    case DType::int8:
-      return f(int8_t{});
-    case DType::int16:
-      return f(int16_t{});
-    case DType::int32:
-      return f(int32_t{});
-    case DType::int64:
-      return f(int64_t{});
-    case DType::uint16:
-      return f(uint16_t{});
-    case DType::uint32:
-      return f(uint32_t{});
-    case DType::uint64:
-      return f(uint64_t{});
-    default:
-      by_float(type, what, f);
-  }
+  by_dtype(Types<bool>{} + kIntegers + kLateUnsigned + kFloats, type, f, [&] {
+    failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what,
+          name(type));
+  });
 }
 
 template <class T>

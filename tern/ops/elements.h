@@ -4,6 +4,7 @@
 
 #include "tern/base/error.h"
 #include "tern/base/parallel.h"
+#include "tern/tensor/by_dtype.h"
 #include "tern/tensor/tensor.h"
 
 namespace tern {
@@ -34,80 +35,18 @@ decltype(auto) by_element_size(DType d, F&& f) {
 // f(T{}) with the C++ type of the dtype.
 template <class F>
 decltype(auto) by_dtype(const char* op, DType d, F&& f) {
-  switch (d) {
-    case DType::uint8:
-      return f(uint8_t{});
-    case DType::int8:
-      return f(int8_t{});
-    case DType::int16:
-      return f(int16_t{});
-    case DType::int32:
-      return f(int32_t{});
-    case DType::int64:
-      return f(int64_t{});
-    case DType::uint16:
-      return f(uint16_t{});
-    case DType::uint32:
-      return f(uint32_t{});
-    case DType::uint64:
-      return f(uint64_t{});
-    case DType::float16:
-      return f(Half{});
-    case DType::bfloat16:
-      return f(BFloat16{});
-    case DType::float32:
-      return f(float{});
-    case DType::float64:
-      return f(double{});
-    case DType::complex64:
-      return f(std::complex<float>{});
-    case DType::complex128:
-      return f(std::complex<double>{});
-    case DType::bool_:
-      return f(bool{});
-    case DType::float8_e5m2:
-      return f(Float8E5M2{});
-    case DType::float8_e4m3fn:
-      return f(Float8E4M3FN{});
-    case DType::float8_e5m2fnuz:
-      return f(Float8E5M2FNUZ{});
-    case DType::float8_e4m3fnuz:
-      return f(Float8E4M3FNUZ{});
-    default:
-      not_implemented_for(op, d);
-  }
+  return by_dtype(kElements, d, f, [&] { not_implemented_for(op, d); });
 }
 // The same without complex numbers: what has an order.
 template <class F>
 decltype(auto) by_real_dtype(const char* op, DType d, F&& f) {
-  if (is_complex(d)) not_implemented_for(op, d);
-  return by_dtype(op, d, [&](auto zero) {
-    if constexpr (requires { zero.real(); }) {
-      fail("unreachable: complex");
-    } else {
-      f(zero);
-    }
-  });
+  return by_dtype(Types<bool>{} + kIntegers + kLateUnsigned + kFloats + kFloat8s, d, f,
+                  [&] { not_implemented_for(op, d); });
 }
 // Float types only; narrow ones are storage and compute in float.
 template <class F>
 void by_float_dtype(const char* op, DType d, F&& f) {
-  switch (d) {
-    case DType::float16:
-      f(Half{});
-      return;
-    case DType::bfloat16:
-      f(BFloat16{});
-      return;
-    case DType::float32:
-      f(float{});
-      return;
-    case DType::float64:
-      f(double{});
-      return;
-    default:
-      not_implemented_for(op, d);
-  }
+  by_dtype(kFloats, d, f, [&] { not_implemented_for(op, d); });
 }
 // What sums and products of T are kept in.
 template <class T>

@@ -18,6 +18,9 @@ Tensor write_result(const Tensor& self, const Tensor& result);
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
 
+// Ones on the diagonal, in as few operators as eye() becomes (creation/creation.cpp).
+Tensor identity(SymInt n, SymInt m, std::optional<DType> dtype, std::optional<Device> device);
+
 // Views (view/formulas.cpp).
 SmallVector<int64_t, 6> inverse_permutation(Ints dims);
 SmallVector<int64_t, 6> swapped_dims(int64_t ndim, int64_t a, int64_t b);  // 0, 1, ... with two exchanged
@@ -31,6 +34,11 @@ std::tuple<Tensor, Tensor> euclidean_dist_backward(const Tensor& grad, const Ten
                                                    const Tensor& result);
 Tensor difference(const Tensor& self, const Tensor& target);  // of a loss (loss/loss.cpp)
 Tensor ldexp_body(const Tensor& self, const Tensor& other);
+// Nested tensors (nested/nested.cpp): a buffer seen as the nested tensor whose meaning is given, and the
+// gradient of a buffer of `numel` elements that was seen as one.
+Tensor nested_again(const Tensor& buffer, const Shared<const Meaning>& nesting);
+Tensor nested_view_backward(const Tensor& grad, SymInt numel, const Tensor& sizes, const Tensor& strides,
+                            const Tensor& offsets);
 // Indices (index/).
 Tensor index_select_backward(const Tensor& grad, Span<const SymInt> sizes, int64_t dim, const Tensor& index);
 Tensor index_select_shaped(const Tensor& grad, int64_t dim, const Tensor& index, Span<const SymInt> sizes);

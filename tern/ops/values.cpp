@@ -9,6 +9,7 @@ template <class T>
 std::vector<T> Tensor::to_vector() const {
   if (!defined()) fail("to_vector(): the tensor is undefined");
   if (is_fake() || is_symbolic()) fail("to_vector(): a tensor without data has no values to give");
+  if (is_nested()) fail("to_vector(): the tensor is nested: unbind() gives its tensors");
   note_left(*this, "a Python list");
   Tensor values = make_tensor(sizes(), dtype_of<T>);
   copy_elements(*this, values);

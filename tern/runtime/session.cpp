@@ -16,6 +16,7 @@
 #include "tern/runtime/onnxrt.h"
 #include "tern/runtime/plan.h"
 #include "tern/sym/input_checks.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern {
 namespace {
@@ -197,6 +198,7 @@ void check_input(const std::string& name, const ir::Type& type, const Value& v) 
   if (!v.is_tensor())
     failf(ErrorKind::type, "Session: input '{}' must be a Tensor, not {}", name, v.kind_name());
   const Tensor& t = v.tensor();
+  check_not_nested(t, "Session");
   if (type.dtype() != DType::undefined && t.dtype() != type.dtype())
     failf(ErrorKind::type, "Session: input '{}' must be of dtype {}, but it is {}", name,
           tern::name(type.dtype()), tern::name(t.dtype()));

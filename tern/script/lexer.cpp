@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tern/base/format.h"
+#include "tern/base/utf8.h"
 
 namespace tern::script {
 namespace {
@@ -367,24 +368,6 @@ class Lexer {
   std::vector<size_t> indents_;
   std::vector<Token> tokens_;
 };
-
-void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 63));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 63));
-    out += static_cast<char>(0x80 | (code & 63));
-  } else {
-    out += static_cast<char>(0xF0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 63));
-    out += static_cast<char>(0x80 | (code >> 6 & 63));
-    out += static_cast<char>(0x80 | (code & 63));
-  }
-}
 
 }  // namespace
 

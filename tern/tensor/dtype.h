@@ -81,6 +81,11 @@ struct BFloat16 {
   }
   operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
+struct ComplexHalf {
+  Half re, im;
+  float real() const { return re; }
+  float imag() const { return im; }
+};
 template <DType T>
 struct Float8 {
   uint8_t bits = 0;
@@ -116,6 +121,7 @@ TERN_CPP_TYPE(float16, Half)
 TERN_CPP_TYPE(bfloat16, BFloat16)
 TERN_CPP_TYPE(float32, float)
 TERN_CPP_TYPE(float64, double)
+TERN_CPP_TYPE(complex32, ComplexHalf)
 TERN_CPP_TYPE(complex64, std::complex<float>)
 TERN_CPP_TYPE(complex128, std::complex<double>)
 TERN_CPP_TYPE(bool_, bool)

@@ -6,6 +6,7 @@
 #include "tern/base/format.h"
 #include "tern/io/npy.h"
 #include "tern/io/safetensors.h"
+#include "tern/tensor/nesting.h"
 
 namespace tern {
 
@@ -103,6 +104,7 @@ Tensor row_major(const Tensor& t, const char* what) {
 }
 
 io::NpyArray to_npy(const Tensor& tensor) {
+  check_not_nested(tensor, "save_npy");
   note_left(tensor, "a NumPy array");
   io::NpyArray array;
   for (const NumpyType& type : numpy_types)
@@ -177,6 +179,7 @@ void save_safetensors(const std::string& path, const TensorMap& tensors,
     if (type == std::end(safe_types))
       failf(ErrorKind::not_supported, "save_safetensors: {}: the format has no type for {}", key,
             name(t.dtype()));
+    check_not_nested(t, "save_safetensors");
     kept.push_back(row_major(t, "save_safetensors"));
     io::SafeTensor entry;
     entry.name = key;

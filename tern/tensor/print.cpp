@@ -5,6 +5,8 @@
 #include <complex>
 
 #include "tern/base/format.h"
+#include "tern/tensor/by_dtype.h"
+#include "tern/tensor/nesting.h"
 #include "tern/tensor/quantizer.h"
 #include "tern/tensor/value.h"
 
@@ -175,14 +177,36 @@ std::string shape_text(const Tensor& t) {
 
 }  // namespace
 
+namespace {
+// Each tensor by itself, two columns in; PyTorch shows them as leaves where the whole requires gradients.
+std::string nested_text(const Tensor& t, const PrintOptions& options) {
+  std::string text = "nested_tensor([\n", inside;
+  for (int64_t i = 0; i < nesting_of(t).count; ++i) {
+    Tensor part = part_of(t, i);
+    if (t.requires_grad()) part.requires_grad_();
+    inside += (i ? ",\n" : "") + str(part, options);
+  }
+  text += "  ";
+  if (!nesting_of(t).count) text.resize(text.size() - 2);
+  for (char c : inside) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  text += "\n]";
+  if (std::string node = t.requires_grad() ? autograd::grad_fn_name(t) : std::string(); !node.empty())
+    text += ", grad_fn=<" + node + ">";
+  else if (t.requires_grad())
+    text += ", requires_grad=True";
+  return text + ")";
+}
+}  // namespace
+
 std::string str(const Tensor& t, const PrintOptions& options) {
   if (!t.defined()) return "None";
+  if (t.is_nested()) return nested_text(t, options);
   std::string prefix = t.is_fake() && !t.is_meta() ? "FakeTensor(" : "tensor(", text;
   std::vector<std::string> suffixes;
   std::string dtype_text = fmt::format("dtype={}.{}", options.package, name(t.dtype()));
   if (t.is_quantized()) {
     // The real numbers, and what makes them.
-    const Quantizer& q = *t->quantizer;
+    const Quantizer& q = quantizer_of(t);
     suffixes.push_back("size=" + shape_text(t));
     suffixes.push_back(dtype_text);
     suffixes.push_back(fmt::format("quantization_scheme={}.{}", options.package, name(q.scheme)));
@@ -244,11 +268,6 @@ std::string Tensor::str() const { return tern::str(*this, {}); }
 
 namespace {
 
-struct ComplexHalf {
-  Half parts[2];
-  float real() const { return parts[0]; }
-};
-
 template <class T, class E>
 T converted(E v) {
   if constexpr (requires { v.real(); })
@@ -284,70 +303,9 @@ std::vector<T> Tensor::to_vector() const {
   note_left(*this, "a Python list");
   std::vector<T> values;
   values.reserve(static_cast<size_t>(int_numel()));
-  switch (dtype()) {
-    case DType::uint8:
-      append<T, uint8_t>(*this, values);
-      break;
-    case DType::int8:
-      append<T, int8_t>(*this, values);
-      break;
-    case DType::int16:
-      append<T, int16_t>(*this, values);
-      break;
-    case DType::int32:
-      append<T, int32_t>(*this, values);
-      break;
-    case DType::int64:
-      append<T, int64_t>(*this, values);
-      break;
-    case DType::uint16:
-      append<T, uint16_t>(*this, values);
-      break;
-    case DType::uint32:
-      append<T, uint32_t>(*this, values);
-      break;
-    case DType::uint64:
-      append<T, uint64_t>(*this, values);
-      break;
-    case DType::float16:
-      append<T, Half>(*this, values);
-      break;
-    case DType::bfloat16:
-      append<T, BFloat16>(*this, values);
-      break;
-    case DType::float32:
-      append<T, float>(*this, values);
-      break;
-    case DType::float64:
-      append<T, double>(*this, values);
-      break;
-    case DType::complex32:
-      append<T, ComplexHalf>(*this, values);
-      break;
-    case DType::complex64:
-      append<T, std::complex<float>>(*this, values);
-      break;
-    case DType::complex128:
-      append<T, std::complex<double>>(*this, values);
-      break;
-    case DType::bool_:
-      append<T, bool>(*this, values);
-      break;
-    case DType::float8_e5m2:
-      append<T, Float8E5M2>(*this, values);
-      break;
-    case DType::float8_e4m3fn:
-      append<T, Float8E4M3FN>(*this, values);
-      break;
-    case DType::float8_e5m2fnuz:
-      append<T, Float8E5M2FNUZ>(*this, values);
-      break;
-    case DType::float8_e4m3fnuz:
-      append<T, Float8E4M3FNUZ>(*this, values);
-      break;
-    default:
-      failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype()));
-  }
+  by_dtype(
+      kElements + Types<ComplexHalf>{}, dtype(), [&]<class E>(E) { append<T, E>(*this, values); },
+      [&] { failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype())); });
   return values;
 }
 template std::vector<double> Tensor::to_vector() const;

@@ -108,15 +108,15 @@ Tensor int_view(const Tensor& q) {
   if (!q.is_quantized()) return q;
   Tensor t = q.shallow_copy();
   t->dtype = int_dtype(q.dtype());
-  t->rungs &= static_cast<uint8_t>(~rung_quantized);
-  t->quantizer.reset();
+  t->rungs &= static_cast<uint8_t>(~rung_meaning);
+  t->meaning.reset();
   return t;
 }
 Tensor quantized_view(const Tensor& integers, const QuantizerPtr& quantizer) {
   Tensor t = integers.shallow_copy();
   t->dtype = quantized_dtype(integers.dtype());
-  t->rungs |= rung_quantized;
-  t->quantizer = quantizer;
+  t->rungs |= rung_meaning;
+  t->meaning = quantizer;
   return t;
 }
 Tensor make_quantized(Span<const SymInt> sizes, DType dtype, const QuantizerPtr& quantizer, bool fake,
@@ -124,13 +124,16 @@ Tensor make_quantized(Span<const SymInt> sizes, DType dtype, const QuantizerPtr&
   Tensor t = strides.empty() ? make_tensor(sizes, int_dtype(dtype), device, fake)
                              : make_tensor(sizes, strides, int_dtype(dtype), device, fake);
   t->dtype = dtype;
-  t->rungs |= rung_quantized;
-  t->quantizer = quantizer;
+  t->rungs |= rung_meaning;
+  t->meaning = quantizer;
   return t;
 }
 const Quantizer& quantizer_of(const Tensor& t) {
-  if (!t.defined() || !t.is_quantized() || !t->quantizer) fail("expected a quantized tensor");
-  return *t->quantizer;
+  if (!t.defined() || !t.is_quantized() || !t->meaning) fail("expected a quantized tensor");
+  return static_cast<const Quantizer&>(*t->meaning);
+}
+QuantizerPtr quantizer_ptr(const Tensor& t) {
+  return {t->meaning, &quantizer_of(t)};
 }
 
 Tensor dequantized(const Tensor& t) {

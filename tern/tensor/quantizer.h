@@ -17,7 +17,7 @@ enum class QScheme : uint8_t {
 };
 std::string_view name(QScheme s);  // "per_tensor_affine"
 
-struct Quantizer {
+struct Quantizer : Meaning {
   QScheme scheme = QScheme::per_tensor_affine;
   double scale = 1;
   int64_t zero_point = 0;
@@ -48,6 +48,7 @@ Tensor make_quantized(Span<const SymInt> sizes, DType dtype, const QuantizerPtr&
                       Span<const SymInt> strides = {}, Device device = kCPU);
 // The real numbers as float32, one by one: for printing; the operator is dequantize().
 Tensor dequantized(const Tensor& t);
-const Quantizer& quantizer_of(const Tensor& t);  // throws when the tensor is not quantized
+const Quantizer& quantizer_of(const Tensor& t);       // throws when the tensor is not quantized
+QuantizerPtr quantizer_ptr(const Tensor& quantized);  // to share it
 
 }  // namespace tern

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/tensor/nesting.h"
 #include "tern/tensor/quantizer.h"
 
 namespace tern {
@@ -22,16 +23,22 @@ void Tensor::destroy(TensorBody* body) {
 void Tensor::check_data(DType wanted) const {
   if (!body_) fail("data_ptr: the tensor is undefined");
   if (is_fake()) fail("data_ptr: the tensor has no data (it is a meta or fake tensor)");
+  if (is_nested()) fail("data_ptr: the tensor is nested: values() is its buffer, unbind() its tensors");
   if (wanted != dtype())
     failf("data_ptr: expected a tensor of {} but this one is {}", script_name(wanted), script_name(dtype()));
 }
 
 SymInt Tensor::size(int64_t d, Loc loc) const {
   d = wrap_dim(d, dim(), false);
+  if (is_nested() && body_->sizes[d] == -1)
+    failf("Given dimension {} is irregular and does not have a size.", d);
   if (thread_state.sizes_recorded) return recorded_size(*this, d, loc);
   return body_->sizes[d];
 }
-SymInt Tensor::stride(int64_t d) const { return body_->strides[wrap_dim(d, dim(), false)]; }
+SymInt Tensor::stride(int64_t d) const {
+  if (is_nested()) fail("Internal error: NestedTensorImpl doesn't support strides. Please file an issue.");
+  return body_->strides[wrap_dim(d, dim(), false)];
+}
 
 namespace {
 
@@ -175,8 +182,8 @@ Tensor Tensor::as_view(Dims sizes, Dims strides, SymInt offset) const {
   Tensor t = Tensor::adopt(b);
   b->dtype = dtype();
   b->device = device();
-  b->rungs = body_->rungs & (rung_fake | rung_quantized);
-  if (is_quantized()) b->quantizer = body_->quantizer;
+  b->rungs = body_->rungs & (rung_fake | rung_meaning);
+  if (b->rungs & rung_meaning) b->meaning = body_->meaning;
   b->storage = body_->storage;
   b->offset = offset;
   b->sizes = std::move(sizes);
@@ -191,6 +198,10 @@ Tensor Tensor::shallow_copy() const {
   Tensor t = as_view(body_->sizes, body_->strides, offset());
   adopt(std::exchange(t->base, nullptr));
   t->wrapped_number = body_->wrapped_number;
+  if (is_nested()) {
+    t->numel = body_->numel;
+    t->contiguous = body_->contiguous;
+  }
   return t;
 }
 
@@ -412,6 +423,7 @@ Tensor tensor(Scalar value, TensorOptions options) {
 Scalar read_scalar(const Tensor& t) {
   if (t->wrapped_number && t.is_fake()) return t.offset();
   if (t.int_numel() == 0) fail("a Tensor with 0 elements cannot be converted to Scalar");
+  if (t.is_nested()) refuse_sizes();
   if (t.is_quantized()) return static_cast<double>(dequantized(t).data_ptr<float>()[0]);
   const void* p = t.data();
   auto real = [&]<class T>(T) { return static_cast<double>(static_cast<float>(*static_cast<const T*>(p))); };

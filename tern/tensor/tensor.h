@@ -23,8 +23,11 @@ using Dims = SmallVector<SymInt, 6>;
 
 struct AutogradMeta;  // autograd/history.h: gradient, history, hooks
 struct AliasView;     // capture/functional.h: how this view comes from its base
-struct Quantizer;     // tensor/quantizer.h: what the integers of a quantized tensor stand for
 class Tensor;
+
+// What the elements stand for where sizes and strides do not say it: a Quantizer (tensor/quantizer.h) or,
+// when the tensor is nested, a Nesting (tensor/nesting.h).
+struct Meaning {};
 
 struct TensorBody {
   Counter refs;
@@ -46,7 +49,7 @@ struct TensorBody {
   AliasView* alias = nullptr;
   void (*free_autograd)(AutogradMeta*) = nullptr;
   void (*free_alias)(AliasView*) = nullptr;
-  Shared<const Quantizer> quantizer;  // of a quantized dtype; rung_quantized is set with it
+  Shared<const Meaning> meaning;  // rung_meaning is set with it
   void* python = nullptr;  // borrowed: the Python object that stands for this tensor, while there is one
 };
 
@@ -103,7 +106,9 @@ class Tensor {
   bool is_symbolic() const { return body_->symbolic; }
   bool is_floating_point() const { return tern::is_floating(dtype()); }
   bool is_complex() const { return tern::is_complex(dtype()); }
-  bool is_quantized() const { return body_->rungs & rung_quantized; }
+  bool is_quantized() const { return (body_->rungs & rung_meaning) && tern::is_quantized(dtype()); }
+  // Tensors of different sizes in one: sizes() has -1 where they differ, strides() says nothing.
+  bool is_nested() const { return (body_->rungs & rung_meaning) && !tern::is_quantized(dtype()); }
   int64_t element_size() const { return tern::element_size(dtype()); }
   SymInt nbytes() const { return numel() * element_size(); }
 

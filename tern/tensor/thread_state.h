@@ -14,7 +14,7 @@ enum Rung : uint8_t {
   rung_functional = 4,
   rung_core = 8,
   rung_fake = 16,
-  rung_quantized = 32,  // of tensors only: the operator's rule for quantized tensors, below all others
+  rung_meaning = 32,  // of tensors only: the operator's rule for quantized tensors, or for nested ones
 };
 
 class Mode;

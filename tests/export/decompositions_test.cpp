@@ -48,6 +48,39 @@ cases = dict(
     index_add_alpha=(lambda x, i: x.index_add(1, i, x[:, :2], alpha=2), x, i),
     index_copy=(lambda x, i: x.index_copy(1, i, x[:, :2]), x, i),
     index_fill=(lambda x, i: x.index_fill(1, i, 1.5), x, i),
+    index_fill_tensor=(lambda x, i: x.index_fill(1, i, x[0, 0]), x, i),
+    nan_to_num=(lambda x: torch.nan_to_num(x / 0, 1.0), x), nan_to_num_int=(lambda i: torch.nan_to_num(i), i),
+    logit=(torch.logit, x), logit_eps=(lambda x: torch.logit(x, 0.1), x), logit_int=(torch.logit, i),
+    linspace=(lambda x: x + torch.linspace(0, 1, 5), x), linspace_one=(lambda x: x + torch.linspace(2, 1, 1), x),
+    linspace_int=(lambda x: x + torch.linspace(0, 9, 5, dtype=torch.int64), x),
+    linspace_tensor=(lambda x: torch.linspace(x[0, 0], 2, 5), x), logspace=(lambda x: x + torch.logspace(0, 2, 5), x),
+    logspace_int=(lambda x: x + torch.logspace(0, 2.5, 5, 2, dtype=torch.int64), x),
+    eye=(lambda x: x @ torch.eye(5), x), eye_m=(lambda x: x @ torch.eye(5, 2), x),
+    eye_bool=(lambda x: torch.eye(5, dtype=torch.bool) & (x[0] > 0), x),
+    logaddexp2=(lambda x: torch.logaddexp2(x, x[0]), x), logaddexp_wide=(lambda x: torch.logaddexp(x[0], x), x),
+    xlog1py=(lambda x: torch.special.xlog1py(x, x), x), celu=(lambda x: F.celu(x, 1.5), x), celu_one=(F.celu, x),
+    logsigmoid=(F.logsigmoid, x), softplus_beta=(lambda x: F.softplus(x, 2.0), x),
+    clamp_min=(lambda x: torch.clamp_min(x, x[0]), x), clamp_max=(lambda x: torch.clamp_max(x, x[0]), x),
+    isin_few=(lambda x: torch.isin(x, x[0, :2]), x), isin_many=(lambda x: torch.isin(x, x * 2, invert=True), x),
+    isin_unique=(lambda x: torch.isin(x, x * 2, assume_unique=True), x), isin_number=(lambda x: torch.isin(x, 1.0), x),
+    isin_in_number=(lambda x: torch.isin(x, x[0, 0]), x), select_scatter=(lambda x: x.select_scatter(x[0], 0, -1), x),
+    written_row=(lambda x: x.clone().index_fill_(0, torch.tensor([1]), 2.0), x),
+    detach=(lambda x: x.detach() + 1, x), constant=(lambda x: x + torch.tensor([1.0, 2, 3, 4, 5]), x),
+    picked=(lambda x: x[[0, 2]], x), idle_dropout=(lambda x: F.dropout(x, 0.5, False), x),
+    fold=(lambda x: F.fold(x.reshape(1, 36, 4), (4, 4), 3, padding=0), x4), empty_like=(lambda x: torch.empty_like(x).fill_(1), x),
+    nearest=(lambda x: F.interpolate(x, scale_factor=2.0), x4), nearest_size=(lambda x: F.interpolate(x, (7, 4)), x4),
+    bilinear=(lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), x4),
+    corners=(lambda x: F.interpolate(x, (3, 8), mode="bilinear", align_corners=True), x4),
+    std_mean=(lambda x: torch.std_mean(x, 0), x), cosine=(lambda x: F.cosine_similarity(x, x[0]), x),
+    bce=(lambda x: F.binary_cross_entropy(torch.sigmoid(x), torch.sigmoid(x * 2)), x),
+    bce_logits=(lambda x: F.binary_cross_entropy_with_logits(x, torch.sigmoid(x)), x),
+    all_dim=(lambda x: torch.all(x > 0, 1), x), outer=(lambda x: torch.outer(x[0], x[1]), x),
+    addr=(lambda x: torch.addr(x, x[:, 0], x[0], beta=2), x), stack=(lambda x: torch.stack([x, x], 1), x),
+    stack_last=(lambda x: torch.stack([x, x], -1), x), transposed_row=(lambda x: x[0].t() + 1, x),
+    broadcast=(lambda x: torch.broadcast_tensors(x, x[0])[1], x), trace=(torch.trace, x),
+    expand_copy=(lambda x: torch.expand_copy(x[0], [2, 5]), x), squeeze_copy=(lambda x: torch.squeeze_copy(x[:1]), x),
+    t_copy=(torch.t_copy, x), unfold_copy=(lambda x: torch.unfold_copy(x, 1, 2, 1), x),
+    batch_norm=(torch.nn.BatchNorm2d(4), x4), batch_norm_eval=(torch.nn.BatchNorm2d(4).eval(), x4),
 )
 out = sys.argv[1] + "/"
 with open(out + "expected", "w") as f:
@@ -106,7 +139,7 @@ TEST(Decompositions, OneCallGivesTheOperatorsOfPyTorch) {
     save(core, path + "_core.pt2");
     ++seen;
   }
-  EXPECT_GT(seen, 30u);
+  EXPECT_GT(seen, 90u);
   PythonResult r = run_python(python_with("torch"), R"PY(
 import glob, sys, warnings
 warnings.filterwarnings("ignore")

@@ -41,9 +41,23 @@ sys.path.insert(0, folder)
 import holder
 torch.jit.script(holder.Holder()).save(f"{folder}/lazy.pt")
 eye = torch.eye(3)
+turned = torch.nested.nested_tensor([torch.arange(6.0).view(2, 3), torch.ones(1, 3)]).transpose(1, 2)
 torch.save({"w": torch.ones(2), "coo": eye.to_sparse(), "csr": eye.to_sparse_csr(),
-            "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "big": 2 ** 70, "small": -(2 ** 65),
+            "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "turned": turned, "none": torch.nested.nested_tensor([]),
+            "jagged": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), "big": 2 ** 70, "small": -(2 ** 65),
             "storage": torch.arange(3.0).untyped_storage(), "typed": torch.arange(3.0).storage()}, f"{folder}/mixed.ckpt")
+class Bad:
+    def __init__(self, *args):
+        self.args = args
+    def __reduce__(self):
+        return torch._utils._rebuild_nested_tensor, self.args
+row, table = torch.arange(4.0), lambda *n: torch.tensor(n).view(-1, 1)
+torch.save({"far": Bad(row, table(2, 3), table(1, 1), torch.tensor([0, 2]))}, f"{folder}/far.ckpt")
+torch.save({"before": Bad(row, table(2, 2), table(1, 1), torch.tensor([0, -1]))}, f"{folder}/before.ckpt")
+torch.save({"negative": Bad(row, table(2, -2), table(1, 1), torch.tensor([0, 2]))}, f"{folder}/negative.ckpt")
+torch.save({"huge": Bad(row, table(2 ** 62, 2 ** 62), table(0, 0), torch.tensor([0, 0]))}, f"{folder}/huge.ckpt")
+torch.save({"short": Bad(row, table(2, 2), table(1), torch.tensor([0, 2]))}, f"{folder}/short.ckpt")
+torch.save({"real": Bad(row, table(2.0, 2.0), table(1, 1), torch.tensor([0, 2]))}, f"{folder}/real.ckpt")
 )",
                                                   "'" + dir->path() + "'");
     EXPECT_EQ(r.status, 0) << r.output;
@@ -94,13 +108,32 @@ TEST(Checkpoint, what_is_not_known_keeps_nobody_from_reading_the_rest) {
   };
   EXPECT_EQ(said("coo"), "a sparse tensor (torch.sparse_coo) of size [3, 3]");
   EXPECT_EQ(said("csr"), "a sparse tensor (torch.sparse_csr) of size [3, 3]");
-  EXPECT_EQ(said("nested"), "a nested tensor");
+  std::vector<Tensor> parts = v.find("nested")->tensor().unbind();
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].to_vector<double>(), (std::vector<double>{1, 1}));
+  EXPECT_EQ(parts[1].to_vector<double>(), (std::vector<double>{1, 1, 1}));
+  parts = v.find("turned")->tensor().unbind();
+  EXPECT_EQ(parts[0].to_vector<double>(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(v.find("none")->tensor().unbind().size(), 0u);
+  EXPECT_EQ(said("jagged"), "torch.nested._internal.nested_tensor._rebuild_njt");
   EXPECT_EQ(said("big"), "the integer 1180591620717411303424");
   EXPECT_EQ(said("small"), "the integer -36893488147419103232");
   // A storage is the row of its elements.
   EXPECT_EQ(v.find("storage")->tensor().dtype(), DType::uint8);
   EXPECT_EQ(v.find("storage")->tensor().numel().as_int(), 12);
   EXPECT_EQ(numbers(*v.find("typed")), (std::vector<std::complex<double>>{0, 1, 2}));
+}
+
+TEST(Checkpoint, nested_tensors_stay_in_their_buffers) {
+  ASSERT_FALSE(files().empty()) << "no Python that can import torch";
+  for (const char* name : {"far", "before", "negative", "huge", "short", "real"}) {
+    try {
+      load_checkpoint(files() + name + ".ckpt");
+      ADD_FAILURE() << name;
+    } catch (const Error& e) {
+      EXPECT_NE(e.message().find("nested tensor"), std::string::npos) << name << ": " << e.message();
+    }
+  }
 }
 
 }  // namespace

@@ -87,13 +87,5 @@ TEST(OperatorNames, GroupedProducts) {
   EXPECT_THROW(call1(op, wrong), Error);
 }
 
-TEST(OperatorNames, NestedTensorsAreRefusedWhereRowsDiffer) {
-  const Op& op = get_op("aten::_nested_tensor_from_tensor_list");
-  Value same[] = {Value(std::vector<Tensor>{ones({2}), zeros({2})})},
-        ragged[] = {Value(std::vector<Tensor>{ones({2}), zeros({3})})};
-  EXPECT_EQ(str(call1(op, Bound(op, same).args()).sizes()), "[2, 2]");
-  EXPECT_THROW(call1(op, Bound(op, ragged).args()), Error);
-}
-
 }  // namespace
 }  // namespace tern

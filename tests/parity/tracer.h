@@ -38,6 +38,13 @@ inline void expect_same(const Tensor& a, const Tensor& b, double tolerance = 1e-
   ASSERT_EQ(a.defined(), b.defined());
   if (!a.defined()) return;
   ASSERT_EQ(a.dtype(), b.dtype());
+  ASSERT_EQ(a.is_nested(), b.is_nested());
+  if (a.is_nested()) {
+    const std::vector<Tensor> x = a.unbind(), y = b.unbind();
+    ASSERT_EQ(x.size(), y.size());
+    for (size_t i = 0; i < x.size(); ++i) expect_same(x[i], y[i], tolerance);
+    return;
+  }
   ASSERT_EQ(str(a.sizes()), str(b.sizes()));
   std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
   for (size_t i = 0; i < x.size(); ++i)

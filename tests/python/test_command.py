@@ -70,6 +70,24 @@ def test_conversion_keeps_the_numbers(model, to):
     numpy.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def operators(program):
+    return {str(n.target) for n in program.graph.nodes if n.op == "call_function"}
+
+
+def test_core_decomposes_as_pytorch_does(model, tmp_path):
+    done = tern("convert", model / "net.pt2", tmp_path / "core.pt2", "--core", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    core = torch.export.load(tmp_path / "core.pt2")
+    assert operators(core) == operators(torch.export.load(model / "net.pt2").run_decompositions())
+    x = torch.from_numpy(numpy.load(model / "inputs.npz")["input_0"])
+    numpy.testing.assert_allclose(core.module()(x).detach().numpy(), numpy.load(model / "outputs.npz")["output_0"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_script_that_stays_one_is_not_decomposed(model, tmp_path):
+    done = tern("convert", model / "net.pt", tmp_path / "net.pt", "--core")
+    assert done.returncode != 0 and "--core: a script that stays one is not decomposed" in done.stderr
+
+
 def test_exit_codes(model, tmp_path):
     assert tern("run").returncode == 1
     assert tern("run", model / "net.pt2", "--input", "nothing=x.npy").returncode == 1

@@ -128,7 +128,7 @@ ELSEWHERE = {
     "aten::__is__": ("tests/script/cases/types.txt", "is None"),
     "aten::__isnot__": ("tests/script/cases/types.txt", "is not None"),
     "aten::__not__": ("tests/script/cases/expressions.txt", "not "),
-    "aten::_nested_tensor_from_tensor_list": ("tests/parity", "nested"),
+    "aten::_nested_tensor_from_tensor_list": ("tests/python/test_nested.py", "_nested_tensor_from_tensor_list"),
     "aten::add.int": ("tests/script/cases/expressions.txt", " + "),
     "aten::append.t": ("tests/script/cases/containers.txt", ".append("),
     "aten::device.*": ("tests/script/cases", "torch.device("),

@@ -127,10 +127,10 @@ string signature(const Family& f, const Entry& e, const string& name, bool defau
 }
 
 bool uses(const string& expression, const string& name, bool* only_meta) {
-  static const char* meta[] = {".sizes()",       ".dtype()",      ".dim()",
-                               ".size(",         ".device()",     ".numel()",
-                               ".strides()",     ".is_complex()", ".is_floating_point()",
-                               ".is_contiguous("};
+  static const char* meta[] = {".sizes()",        ".dtype()",      ".dim()",
+                               ".size(",          ".device()",     ".numel()",
+                               ".strides()",      ".is_complex()", ".is_floating_point()",
+                               ".is_contiguous(", "->meaning"};
   bool found = false;
   for (size_t at = 0; (at = expression.find(name, at)) != string::npos; at += name.size()) {
     auto word = [](char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; };

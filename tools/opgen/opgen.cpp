@@ -2,13 +2,15 @@
 // header, the argument structs, the call stubs, bodies, gradients and one constinit table; and one registry
 // that names all tables.
 //
+// clang-format off
 //   name.overload(schema) -> returns    @flags
 //     grad    a, b = expression           [where s = expression; t = expression]
-//     body    expression | cpp            what it is in terms of other operators; "cpp": body_<name> in
-//     <family>.cpp inverse expression                  of a view: the base with `result` written into it onnx
-//     Op(args) [if condition]     lowering rules, tried in order
+//     body    expression | cpp            what it is in terms of other operators; "cpp": body_<name> in <family>.cpp
+//     inverse expression                  of a view: the base with `result` written into it
+//     onnx    Op(args) [if condition]     lowering rules, tried in order
 //     check   expression                  throws for arguments that the rule of shapes does not look at
 //     dtypes  name: bool int float ...    what the kernel takes; PyTorch calls it `name` where it refuses
+// clang-format on
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad
 // @same @impure

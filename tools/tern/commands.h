@@ -33,6 +33,7 @@ struct Convert {
   std::string method = "forward";
   std::vector<std::string> inputs, shapes;  // of a .pt, which does not say them
   int64_t opset = 0;
+  bool core = false;  // decomposed to core ATen first
   bool check = false;
 };
 int run_convert(const Convert& options);

@@ -86,10 +86,14 @@ int check_written(const std::string& path, const std::vector<Value>& before,
                                       : compare_runs(before, results);
 }
 
+ExportedProgram as_asked(const ExportedProgram& program, const Convert& options) {
+  return options.core ? program.run_decompositions(Dialect::core) : program;
+}
+
 int convert_program(const Convert& options) {
   if (options.method != "forward") fail(ErrorKind::usage, "--method: only .pt files have methods");
   ExportedProgram program = load_model(options.from);
-  save_model(program, options.to, {.opset = options.opset});
+  save_model(as_asked(program, options), options.to, {.opset = options.opset});
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
   if (!options.check) return 0;
   manual_seed(0);
@@ -106,6 +110,7 @@ int convert_script(const Convert& options) {
   manual_seed(0);
   NoGrad no_grad;
   if (format == ModelFormat::pt) {
+    if (options.core) fail(ErrorKind::usage, "--core: a script that stays one is not decomposed");
     module.save(options.to);
     std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
     if (!options.check) return 0;
@@ -128,7 +133,7 @@ int convert_script(const Convert& options) {
                                       e.what()));
   }
   ExportedProgram program = from_script(module, examples, options.method, symbols);
-  save_model(program, options.to, {.opset = options.opset});
+  save_model(as_asked(program, options), options.to, {.opset = options.opset});
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());
   if (!options.check) return 0;
   // With the sizes of the example where they were left open.

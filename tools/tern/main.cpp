@@ -83,6 +83,7 @@ int main(int argc, char** argv) {
                   "of a .pt's inputs: x:1x3x224x224; a name is a dynamic size: x:Nx3x224x224");
   sub->add_option("--input", convert.inputs, "examples of a .pt's inputs: FILE.npz, name=FILE.npy, or n=3");
   sub->add_option("--method", convert.method, "of a .pt")->capture_default_str();
+  sub->add_flag("--core", convert.core, "decompose to core ATen first, as PyTorch's run_decompositions()");
   sub->add_flag("--check", convert.check, "run both on random input and print the largest difference");
   sub->footer(
       "Examples:\n  tern convert net.pt2 net.onnx --check\n  tern convert net.onnx net.pt2\n"

@@ -22,7 +22,9 @@
 namespace tern::command {
 namespace {
 
-std::string tensor_text(const Tensor& t) { return std::string(name(t.dtype())) + str(t.sizes()); }
+std::string tensor_text(const Tensor& t) {
+  return std::string(name(t.dtype())) + (t.is_nested() ? " nested" : "") + str(t.sizes());
+}
 
 void count(const ir::Block& block, std::map<std::string, size_t>& counts) {
   for (const ir::Node& n : block) {

@@ -23,8 +23,9 @@ double middle(const Scalar& lower, const Scalar& upper) {
 Tensor body_rrelu(const args::rrelu& a) {
   check_bounds(a.lower, a.upper);
   if (!a.training) return leaky_relu(a.self, middle(a.lower, a.upper));
-  return std::get<0>(
-      rrelu_with_noise_functional(a.self, empty_like(a.self), a.lower, a.upper, true, a.generator));
+  return std::get<0>(rrelu_with_noise_functional(
+      a.self, empty(a.self.sizes(), a.self.dtype(), {}, a.self.device(), {}, MemoryFormat::contiguous),
+      a.lower, a.upper, true, a.generator));
 }
 
 Tensor body_rrelu_with_noise(const args::rrelu_with_noise& a) {

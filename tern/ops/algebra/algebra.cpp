@@ -69,7 +69,7 @@ Tensor body_diag_embed(const args::diag_embed& a) {
   Tensor on = columns == unsqueeze(rows, -1);
   Dims sizes(static_cast<size_t>(t.dim()), SymInt(1));
   sizes[e.dim1] = sizes[e.dim2] = length;
-  return where(reshape(on, sizes), t, scalar_tensor(0, t.dtype(), {}, t.device()));
+  return contiguous(where(reshape(on, sizes), t, scalar_tensor(0, t.dtype(), {}, t.device())));
 }
 
 Shapes shape_trace(const args::trace& a) {
@@ -111,9 +111,9 @@ Tensor body__chunk_cat(const args::_chunk_cat& a) {
     int64_t size = t.size(dim).guard_int(), each = (size + a.num_chunks - 1) / a.num_chunks;
     Tensor padded = t;
     if (each * a.num_chunks != size) {
-      Dims rest(t.sizes());
-      rest[dim] = each * a.num_chunks - size;
-      padded = cat({t, zeros(rest, t.dtype(), {}, t.device())}, dim);
+      Dims after(static_cast<size_t>(2 * (t.dim() - dim)), SymInt(0));
+      after.back() = each * a.num_chunks - size;
+      padded = constant_pad_nd(t, after, 0);
     }
     Dims sizes;
     for (int64_t d = 0; d < dim; ++d) sizes.push_back(t.size(d));
@@ -143,7 +143,8 @@ Tensor body_linalg_cross(const args::linalg_cross& a) {
     failf("linalg.cross: inputs dimension {} must have length 3. Got {} and {}", dim,
           a.self.dim() ? a.self.sizes()[dim].str() : "0", a.other.dim() ? a.other.sizes()[dim].str() : "0");
   Dims sizes = broadcast_sizes(a.self.sizes(), a.other.sizes());
-  Tensor x = expand(a.self, sizes), y = expand(a.other, sizes), at = arange(Scalar(3), kLong, {}, x.device());
+  Tensor x = expanded(a.self, sizes), y = expanded(a.other, sizes),
+         at = arange(Scalar(3), kLong, {}, x.device());
   auto turned = [&](const Tensor& t, int by) { return index_select(t, dim, remainder(at + by, 3)); };
   return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1);
 }
@@ -595,11 +596,11 @@ Tensor body__unsafe_masked_index(const args::_unsafe_masked_index& a) {
         index(new_zeros(a.self, Dims(a.self.sizes().size(), SymInt(1))), inside(a.self, a.indices));
     return full_like(picked, a.fill);
   }
-  return masked_fill(index(a.self, inside(a.self, a.indices)), logical_not(a.mask), a.fill);
+  return masked_fill(index(a.self, inside(a.self, a.indices)), bitwise_not(a.mask), a.fill);
 }
 Tensor body__unsafe_masked_index_put_accumulate(const args::_unsafe_masked_index_put_accumulate& a) {
   if (a.self.numel().is_int() && a.self.numel().as_int() == 0) return clone(a.self);
-  return index_put(a.self, inside(a.self, a.indices), masked_fill(a.values, logical_not(a.mask), 0), true);
+  return index_put(a.self, inside(a.self, a.indices), masked_fill(a.values, bitwise_not(a.mask), 0), true);
 }
 
 // ---- rows of a tensor ----

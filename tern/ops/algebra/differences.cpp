@@ -23,9 +23,7 @@ Tensor body_diff(const args::diff& a) {
   check(a.prepend);
   check(a.append);
   Tensor x = a.self;
-  if (a.n == 0) {
-    return zeros_like(x) + x;
-  }
+  if (a.n == 0) return copy(zeros_like(x), x);
   std::vector<Tensor> whole;
   if (a.prepend.defined()) whole.push_back(a.prepend);
   whole.push_back(x);
@@ -87,11 +85,11 @@ Tensor take(const Tensor& t, int64_t dim, SymInt from, SymInt n) { return narrow
 Tensor along_even(const Tensor& self, int64_t dim, const Scalar& step, int64_t order) {
   SymInt n = self.size(dim);
   auto at = [&](SymInt i) { return take(self, dim, i, 1); };
-  Tensor inside = (take(self, dim, 2, n - 2) - take(self, dim, 0, n - 2)) / (step * Scalar(2));
+  Tensor inside = div(div(take(self, dim, 2, n - 2) - take(self, dim, 0, n - 2), step), Scalar(2));
   Tensor first, last;
   if (order == 1) {
-    first = (at(1) - at(0)) / step;
-    last = (at(n - 1) - at(n - 2)) / step;
+    first = div(at(1) - at(0), step);
+    last = div(at(n - 1) - at(n - 2), step);
   } else {
     first = (-1.5 * at(0) + 2 * at(1) - 0.5 * at(2)) / step;
     last = (0.5 * at(n - 3) - 2 * at(n - 2) + 1.5 * at(n - 1)) / step;
@@ -216,7 +214,7 @@ Tensor trapezoids(const Tensor& y, const Scalar& dx, int64_t dim) {
   check_numbers("trapezoid", y);
   if (is_empty(y, dim)) return nothing(y, dim);
   Tensor edges = select(y, dim, 0) + select(y, dim, -1);
-  return (sum(y, Ints(dim)) - edges / 2) * dx;
+  return (sum(y, Ints(dim)) - div(edges, Scalar(2))) * dx;
 }
 
 }  // namespace
@@ -225,19 +223,19 @@ Tensor body_trapezoid_x(const args::trapezoid_x& a) {
   if (is_empty(a.y, a.dim)) return nothing(a.y, a.dim);
   Tensor step = steps("trapezoid", a.y, a.x, a.dim);
   auto [left, right] = pairs(a.y, a.dim);
-  return sum((left + right) * step, Ints(a.dim)) / 2;
+  return div(sum((left + right) * step, Ints(a.dim)), Scalar(2));
 }
 Tensor body_trapezoid_dx(const args::trapezoid_dx& a) { return trapezoids(a.y, a.dx, a.dim); }
 Tensor body_trapz_dx(const args::trapz_dx& a) { return trapezoids(a.y, a.dx, a.dim); }
 Tensor body_cumulative_trapezoid_x(const args::cumulative_trapezoid_x& a) {
   Tensor step = steps("cumulative_trapezoid", a.y, a.x, a.dim);
   auto [left, right] = pairs(a.y, a.dim);
-  return cumsum((left + right) * step, a.dim) / 2;
+  return div(cumsum((left + right) * step, a.dim), Scalar(2));
 }
 Tensor body_cumulative_trapezoid_dx(const args::cumulative_trapezoid_dx& a) {
   check_numbers("cumulative_trapezoid", a.y);
   auto [left, right] = pairs(a.y, a.dim);
-  return times(cumsum(left + right, a.dim), a.dx) / 2;
+  return div(times(cumsum(left + right, a.dim), a.dx), Scalar(2));
 }
 
 }  // namespace tern

@@ -9,6 +9,7 @@
 #include "tern/ops/checks.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/formulas.h"
+#include "tern/ops/view/geometry.h"
 
 namespace tern {
 namespace {
@@ -121,6 +122,14 @@ void kernel_clamp_Tensor(const args::clamp_Tensor& a, Out out) {
     run_loop("clamp_min_tensor", {a.self, a.min}, out[0]);
   else
     run_loop("clamp_max_tensor", {a.self, a.max}, out[0]);
+}
+
+Tensor body_heaviside(const args::heaviside& a) {
+  Dims sizes = broadcast_sizes(a.self.sizes(), a.values.sizes());
+  Tensor self = expanded(a.self, sizes), values = expanded(a.values, sizes), zero = eq(self, 0),
+         low = lt(self, 0);
+  if (is_floating(self.dtype())) return where(zero, values, where(logical_or(low, isnan(self)), 0, 1));
+  return where(zero, values, where(low, 0, 1)).to(self.dtype());
 }
 
 }  // namespace tern

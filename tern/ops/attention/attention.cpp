@@ -57,6 +57,14 @@ Tensor safe_softmax(const Tensor& scores) {
   return where(hidden, zeros_like(weights), weights);
 }
 
+// Scores with scale and masks applied.
+Tensor full_scores(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
+  Tensor scores = matmul(q, transpose(k, -2, -1)) * scale;
+  if (causal) scores = masked_fill(scores, logical_not(causal_mask(q, k)), -INFINITY);
+  if (mask.defined()) scores = scores + added_mask(mask, q.dtype());
+  return scores;
+}
+
 bool fits_fused(const args::scaled_dot_product_attention& a) {
   const Tensor &q = a.query, &k = a.key, &v = a.value;
   if (a.dropout_p != 0 || a.enable_gqa || q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
@@ -105,7 +113,8 @@ std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
   mask = added_mask(mask, query.dtype());
   // The root of the scale on both sides keeps narrow floats in range.
   double scale = scale_of(a.query, a.scale), root = std::sqrt(std::abs(scale));
-  Tensor scores = matmul(query * (scale < 0 ? -root : root), transpose(key, -2, -1) * root);
+  Tensor scores =
+      matmul(mul(query, Scalar(scale < 0 ? -root : root)), mul(transpose(key, -2, -1), Scalar(root)));
   if (mask.defined()) scores = scores + mask;
   Tensor weights = to(safe_softmax(scores), query.dtype());
   auto original = [&](const Tensor& t) { return narrow ? to(t, a.query.dtype()) : t; };
@@ -144,9 +153,9 @@ void kernel__scaled_dot_product_flash_attention_for_cpu(
     const args::_scaled_dot_product_flash_attention_for_cpu& a, Out out) {
   if (out[0].int_numel() == 0) return;
   if (a.query.dtype() == kDouble) {
-    auto [result, lse] = body__scaled_dot_product_flash_attention_for_cpu(a);
-    copy_elements(result, out[0]);
-    return copy_elements(lse, out[1]);
+    Tensor scores = full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale_of(a.query, a.scale));
+    copy_elements(matmul(safe_softmax(scores), a.value), out[0]);
+    return copy_elements(logsumexp(scores, {-1}), out[1]);
   }
   auto rows = [](const Tensor& t) {
     return t.dtype() == kFloat && t.int_strides()[3] == 1 ? t : row_major(t, kFloat);
@@ -196,22 +205,13 @@ void kernel__scaled_dot_product_flash_attention_for_cpu(
   copy_elements(lse, out[1]);
 }
 
-namespace {
-
-// Scores with scale and masks applied.
-Tensor full_scores(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
-  Tensor scores = matmul(q, transpose(k, -2, -1)) * scale;
-  if (causal) scores = masked_fill(scores, logical_not(causal_mask(q, k)), -INFINITY);
-  if (mask.defined()) scores = scores + added_mask(mask, q.dtype());
-  return scores;
-}
-
-}  // namespace
-
 std::tuple<Tensor, Tensor> body__scaled_dot_product_flash_attention_for_cpu(
     const args::_scaled_dot_product_flash_attention_for_cpu& a) {
+  Tensor out = std::get<0>(_scaled_dot_product_attention_math(a.query, a.key, a.value, a.attn_mask, 0.,
+                                                              a.is_causal, Tensor(), a.scale));
   Tensor scores = full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale_of(a.query, a.scale));
-  Tensor out = matmul(safe_softmax(scores), a.value);
+  // Over memory of [T, B, H, K], as PyTorch's formula leaves it.
+  out = permute(clone(permute(out, {2, 0, 1, 3}), MemoryFormat::contiguous), {1, 2, 0, 3});
   return {out, logsumexp(scores, {-1})};
 }
 

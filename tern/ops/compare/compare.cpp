@@ -47,11 +47,11 @@ Tensor body_isclose(const args::isclose& a) {
   if (a.atol < 0) failf("atol must be greater than or equal to zero, but got {}", a.atol);
   Tensor close = self == other;
   bool inexact = self.is_floating_point() || self.is_complex();
-  if (inexact && a.equal_nan) close = logical_or(close, logical_and(self != self, other != other));
+  if (inexact && a.equal_nan) close = bitwise_or(close, bitwise_and(isnan(self), isnan(other)));
   if ((a.rtol == 0 && a.atol == 0) || self.dtype() == kBool) return close;
   Tensor wide = inexact ? other : other.to(default_dtype());
-  Tensor allowed = a.atol + abs(a.rtol * wide), difference = abs(self - wide);
-  return logical_or(close, logical_and(isfinite(difference), difference <= allowed));
+  Tensor allowed = add(abs(mul(wide, Scalar(a.rtol))), Scalar(a.atol)), difference = abs(self - wide);
+  return bitwise_or(close, bitwise_and(isfinite(difference), difference <= allowed));
 }
 
 bool body_equal(const args::equal& a) {

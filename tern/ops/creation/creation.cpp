@@ -10,6 +10,7 @@
 #include "tern/ops/checks.h"
 #include "tern/ops/creation.args.h"
 #include "tern/ops/elements.h"
+#include "tern/ops/formulas.h"
 
 namespace tern {
 namespace {
@@ -80,6 +81,19 @@ Shapes shape_empty_like(const args::empty_like& a) {
   return like_shape(a);
 }
 void kernel_empty_like(const args::empty_like&, Out) {}
+Tensor body_empty_like(const args::empty_like& a) {
+  Dims strides = strides_like(a.self, a.memory_format);
+  SmallVector<int64_t, 6> order;
+  for (int64_t d = 0; d < a.self.dim(); ++d) order.push_back(d);
+  // Open sizes leave their order open, too: rows then.
+  bool known = std::all_of(strides.begin(), strides.end(), [](SymInt s) { return s.is_int(); });
+  if (known && !strides.empty())
+    std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
+      return strides[static_cast<size_t>(p)].as_int() > strides[static_cast<size_t>(q)].as_int();
+    });
+  return empty_permuted(a.self.sizes(), order, a.dtype.value_or(a.self.dtype()), a.layout,
+                        a.device.value_or(a.self.device()), a.pin_memory);
+}
 Shapes shape_new_empty(const args::new_empty& a) { return sized(a.size, a.dtype.value_or(a.self.dtype())); }
 void kernel_new_empty(const args::new_empty&, Out) {}
 Shapes shape_new_empty_strided(const args::new_empty_strided& a) {
@@ -449,6 +463,95 @@ Shapes shape_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a) {
 void kernel_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a, Out out) {
   fill_between(a.start, a.end.item(), out[0], a.base);
 }
+
+Tensor identity(SymInt n, SymInt m, std::optional<DType> dtype, std::optional<Device> device) {
+  // Numbers of rows and columns in the smallest type that holds them.
+  DType counts = kLong;
+  if (n.is_int() && m.is_int()) {
+    int64_t most = std::max(n.as_int(), m.as_int());
+    counts = most <= 255 ? kByte : most <= 65535 ? DType::uint16 : most <= INT32_MAX ? kInt : kLong;
+  }
+  Tensor rows = arange(Scalar(n), counts, {}, device), columns = arange(Scalar(m), counts, {}, device);
+  Tensor same = eq(unsqueeze(rows, -1), columns);
+  DType wanted = dtype.value_or(default_dtype());
+  return wanted == kBool ? same : _to_copy(same, wanted);
+}
+
+namespace {
+
+Tensor as_type(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : _to_copy(t, dtype); }
+
+Tensor minus(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Scalar minus(const Scalar& a, const Scalar& b) { return a - b; }
+Tensor minus(const Tensor& a, const Scalar& b) { return sub(a, b); }
+Tensor minus(const Scalar& a, const Tensor& b) { return rsub(b, a); }
+Tensor over(const Tensor& a, double n) { return div(a, n); }
+Scalar over(const Scalar& a, double n) { return a / Scalar(n); }
+
+// From both ends inwards, so that both are exact; the ends are numbers or tensors that hold one.
+template <class Start, class End>
+Tensor spaced(const Start& start, const End& end, int64_t steps, std::optional<DType> dtype,
+              std::optional<Layout> layout, std::optional<Device> device, std::optional<bool> pin_memory) {
+  if (steps < 0) fail("number of steps must be non-negative");
+  DType result =
+      dtype.value_or(start.is_complex() || end.is_complex() ? to_complex(default_dtype()) : default_dtype());
+  if (steps == 0) return full(Dims{0}, 0, result, layout, device, pin_memory);
+  if (steps == 1) {
+    if constexpr (std::is_same_v<Start, Tensor>)
+      return copy(empty(Dims{1}, result, layout, device, pin_memory), start);
+    else
+      return full(Dims{1}, start, result, layout, device, pin_memory);
+  }
+  Tensor counts = arange(Scalar(0), Scalar(steps), Scalar(1), {}, layout, device, pin_memory);
+  DType inside = is_integral(result, true) ? kLong : result == kHalf || result == kBFloat16 ? kFloat : result;
+  auto step = over(minus(end, start), static_cast<double>(steps - 1));
+  Tensor first = lt(counts, static_cast<double>(steps) / 2);
+  Tensor from_start = add(mul(as_type(counts, inside), step), start);
+  Tensor from_end = minus(end, mul(as_type(rsub(counts, steps - 1), inside), step));
+  return as_type(where(first, from_start, from_end), result);
+}
+
+template <class A>
+Tensor spaced_linearly(const A& a) {
+  auto end_of = [](const auto& e) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(e)>, Scalar>)
+      return e;
+    else
+      return as_type(e, e.is_complex() ? kComplexDouble : kDouble);
+  };
+  return spaced(end_of(a.start), end_of(a.end), a.steps, a.dtype, a.layout, a.device, a.pin_memory);
+}
+
+// Exponents in float64; those of an integer result are integers.
+template <class A>
+Tensor spaced_in_powers(const A& a) {
+  if (a.base < 0) fail(ErrorKind::not_supported, "logspace: a negative base has no decomposition");
+  DType result = a.dtype.value_or(default_dtype());
+  auto end_of = [&](const auto& e) {
+    bool whole = is_integral(result, false);
+    if constexpr (std::is_same_v<std::decay_t<decltype(e)>, Scalar>)
+      return whole && e.is_float() ? Scalar(static_cast<int64_t>(e.to_double())) : e;
+    else
+      return as_type(whole ? as_type(e, result) : e, e.is_complex() ? kComplexDouble : kDouble);
+  };
+  auto start = end_of(a.start), end = end_of(a.end);
+  bool complex = start.is_complex() || end.is_complex();
+  if (complex) result = to_complex(default_dtype());
+  Tensor exponents = spaced(start, end, a.steps, complex ? std::optional<DType>() : kDouble, a.layout,
+                            a.device, a.pin_memory);
+  return as_type(pow(Scalar(a.base), exponents), result);
+}
+
+}  // namespace
+
+Tensor body_linspace(const args::linspace& a) { return spaced_linearly(a); }
+Tensor body_linspace_Tensor_Tensor(const args::linspace_Tensor_Tensor& a) { return spaced_linearly(a); }
+Tensor body_linspace_Tensor_Scalar(const args::linspace_Tensor_Scalar& a) { return spaced_linearly(a); }
+Tensor body_linspace_Scalar_Tensor(const args::linspace_Scalar_Tensor& a) { return spaced_linearly(a); }
+Tensor body_logspace(const args::logspace& a) { return spaced_in_powers(a); }
+Tensor body_logspace_Tensor_Tensor(const args::logspace_Tensor_Tensor& a) { return spaced_in_powers(a); }
+Tensor body_logspace_Tensor_Scalar(const args::logspace_Tensor_Scalar& a) { return spaced_in_powers(a); }
+Tensor body_logspace_Scalar_Tensor(const args::logspace_Scalar_Tensor& a) { return spaced_in_powers(a); }
 
 Tensor body_from_file(const args::from_file& a) {
   check_strided(a.layout, "from_file");

@@ -185,11 +185,18 @@ Tensor body_index_add(const args::index_add& a) {
 Tensor body_index_copy(const args::index_copy& a) {
   return put_along(a.self, a.dim, a.index, a.source, false);
 }
+namespace {
+Tensor fill_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  Dims sizes(self.sizes());
+  if (!sizes.empty()) sizes[static_cast<size_t>(wrap_dim(dim, self.dim()))] = index.numel();
+  return put_along(self, dim, index, expand(value, sizes), false);
+}
+}  // namespace
 Tensor body_index_fill_int_Scalar(const args::index_fill_int_Scalar& a) {
-  Dims sizes(a.self.sizes());
-  if (!sizes.empty()) sizes[static_cast<size_t>(wrap_dim(a.dim, a.self.dim()))] = a.index.numel();
-  Tensor value = scalar_tensor(a.value, a.self.dtype());
-  return put_along(a.self, a.dim, a.index, expand(value, sizes), false);
+  return fill_along(a.self, a.dim, a.index, scalar_tensor(a.value, a.self.dtype()));
+}
+Tensor body_index_fill_int_Tensor(const args::index_fill_int_Tensor& a) {
+  return fill_along(a.self, a.dim, a.index, a.value);
 }
 
 void kernel_index_add(const args::index_add& a, Out out) {
@@ -502,9 +509,7 @@ void kernel_gather(const args::gather& a, Out out) {
   });
 }
 Tensor body_take_along_dim(const args::take_along_dim& a) {
-  auto from_front = [](const Tensor& indices, SymInt size) {
-    return where(indices < 0, indices + size, indices);
-  };
+  auto from_front = [](const Tensor& indices, SymInt size) { return remainder(indices, Scalar(size)); };
   if (a.indices.dtype() != kLong && a.indices.dtype() != kInt)
     fail("gather(): Expected dtype int32/int64 for index");
   if (!a.dim) return gather(reshape(a.self, {-1}), 0, from_front(reshape(a.indices, {-1}), a.self.numel()));

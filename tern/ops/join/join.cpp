@@ -149,6 +149,11 @@ void kernel_stack(const args::stack& a, Out out) {
 Tensor body_stack(const args::stack& a) {
   shape_stack(a);
   int64_t dim = wrap_dim(a.dim, a.tensors[0].dim() + 1);
+  if (dim < a.tensors[0].dim()) {  // side by side, they are read as rows of their own
+    Dims sizes(a.tensors[0].sizes());
+    sizes.insert(static_cast<size_t>(dim), SymInt(static_cast<int64_t>(a.tensors.size())));
+    return view(cat(a.tensors, dim), sizes);
+  }
   std::vector<Tensor> parts;
   for (const Tensor& t : a.tensors) parts.push_back(unsqueeze(t, dim));
   return cat(parts, dim);
@@ -190,18 +195,6 @@ Tensor body_atleast_3d(const args::atleast_3d& a) {
   if (a.self.dim() == 0) return reshape(a.self, {1, 1, 1});
   if (a.self.dim() == 1) return unsqueeze(unsqueeze(a.self, 0), -1);
   return a.self.dim() == 2 ? unsqueeze(a.self, -1) : a.self;
-}
-
-Tensor body__nested_tensor_from_tensor_list(const args::_nested_tensor_from_tensor_list& a) {
-  for (const Tensor& t : a.list)
-    if (str(t.sizes()) != str(a.list[0].sizes()))
-      failf(ErrorKind::not_supported,
-            "_nested_tensor_from_tensor_list: the tensors have shapes {} and {}, and Tern has no nested "
-            "tensors; "
-            "pad them to one shape and stack() them",
-            str(a.list[0].sizes()), str(t.sizes()));
-  Tensor all = stack(a.list);
-  return a.dtype ? all.to(*a.dtype) : all;
 }
 
 std::vector<Tensor> body_atleast_1d_Sequence(const args::atleast_1d_Sequence& a) {

@@ -96,7 +96,7 @@ Tensor body_linear(const args::linear& a) {
 Tensor body_outer(const args::outer& a) {
   if (a.self.dim() != 1) failf("outer: Expected 1-D argument self, but got {}-D", a.self.dim());
   if (a.vec2.dim() != 1) failf("outer: Expected 1-D argument vec2, but got {}-D", a.vec2.dim());
-  return unsqueeze(a.self, 1) * a.vec2;
+  return reshape(a.self, Dims{a.self.size(0), 1}) * a.vec2;
 }
 
 Tensor body_inner(const args::inner& a) {
@@ -145,7 +145,7 @@ Tensor addr_body(const Tensor& self, const Tensor& vec1, const Tensor& vec2, con
     return beta.to_bool() ? logical_or(self, product) : expand(product, product.sizes());
   }
   Tensor scaled = times(product, alpha);
-  if (!beta.equals(0)) scaled = times(self, beta) + scaled;
+  if (!beta.equals(0)) scaled = times(expand(self, product.sizes()), beta) + scaled;
   return scaled.dtype() == type ? scaled : to(scaled, type);
 }
 

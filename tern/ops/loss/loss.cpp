@@ -61,7 +61,8 @@ Tensor body_huber_loss(const args::huber_loss& a) {
 }
 
 Tensor bce_body(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
-  Tensor each = (target - 1) * clamp_min(log1p(neg(self)), -100) - target * clamp_min(log(self), -100);
+  auto floored = [&](const Tensor& t) { return maximum(t, new_full(self, Dims{}, -100)); };
+  Tensor each = (target - 1) * floored(log1p(neg(self))) - target * floored(log(self));
   return reduce_loss(weigh(each, weight), reduction);
 }
 Shapes shape_binary_cross_entropy(const args::binary_cross_entropy& a) {
@@ -105,9 +106,11 @@ Tensor body_poisson_nll_loss(const args::poisson_nll_loss& a) {
 Tensor body_cosine_similarity(const args::cosine_similarity& a) {
   Dims sizes = broadcast_sizes(a.x1.sizes(), a.x2.sizes());
   const DType d = result_type({a.x1, a.x2});
+  Tensor least = scalar_tensor(a.eps, d, {}, a.x1.device());
   auto unit = [&](const Tensor& t) {
-    Tensor whole = expand(t.dtype() == d ? t : to(t, d), sizes);
-    return whole / clamp_min(linalg_vector_norm(whole, 2, a.dim, true), a.eps);
+    Tensor whole = t.dtype() == d ? t : to(t, d);
+    if (!same_sizes(whole.sizes(), sizes)) whole = expand(whole, sizes);
+    return whole / clamp(clone(linalg_vector_norm(whole, 2, a.dim, true)), least);
   };
   return sum(unit(a.x1) * unit(a.x2), a.dim);
 }

@@ -151,7 +151,7 @@ Tensor body_triplet_margin_loss(const args::triplet_margin_loss& a) {
   Tensor near = pairwise_distance(a.anchor, a.positive, a.p, a.eps);
   Tensor far = pairwise_distance(a.anchor, a.negative, a.p, a.eps);
   if (a.swap) far = minimum(far, pairwise_distance(a.positive, a.negative, a.p, a.eps));
-  return reduce_loss(clamp_min(a.margin + near - far, 0), a.reduction);
+  return reduce_loss(clamp_min(add(near, Scalar(a.margin)) - far, 0), a.reduction);
 }
 
 }  // namespace tern

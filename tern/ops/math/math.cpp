@@ -1,12 +1,14 @@
-// Numbers that the loops of math.ops need besides the operator's own arguments, and polygamma.
+// Numbers that the loops of math.ops need besides the operator's own arguments, longer bodies, and polygamma.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
+#include "tern/ops.h"
 #include "tern/ops/checks.h"
 #include "tern/ops/math.args.h"
+#include "tern/ops/view/geometry.h"
 
 namespace tern {
 namespace {
@@ -67,6 +69,46 @@ void params_nan_to_num(const args::nan_to_num& a, kernels::Params& params) {
   params.set(1, a.posinf.value_or(top));
   params.set(2, a.neginf.value_or(-top));
 }
+
+Tensor body_nan_to_num(const args::nan_to_num& a) {
+  const Tensor& self = a.self;
+  if (is_integral(self.dtype(), true)) return clone(self);
+  if (self.is_complex()) return view_as_complex(nan_to_num(view_as_real(self), a.nan, a.posinf, a.neginf));
+  double top = largest_number(self.dtype());
+  Tensor finite = where(isnan(self), a.nan.value_or(0), self);
+  finite = where(eq(self, -INFINITY), a.neginf.value_or(-top), finite);
+  return where(eq(self, INFINITY), a.posinf.value_or(top), finite);
+}
+
+Tensor body_logit(const args::logit& a) {
+  Tensor x = is_integral(a.self.dtype(), true) ? _to_copy(a.self, default_dtype()) : a.self;
+  double low = a.eps.value_or(-1), high = 1 - low;
+  Tensor below = lt(x, low);
+  x = where(below, low, where(gt(x, high), high, x));
+  return log(div(x, rsub(x, 1)));
+}
+
+namespace {
+
+// The larger one plus what the smaller one adds to it; infinities of one sign stay what they are.
+Tensor add_in_logarithms(const Tensor& self, const Tensor& other, bool of_two) {
+  Dims sizes = broadcast_sizes(self.sizes(), other.sizes());
+  Tensor a = expanded(self, sizes), b = expanded(other, sizes);
+  Tensor first = ge(a, b);
+  Tensor larger = where(first, a, b), smaller = where(first, b, a);
+  Tensor same = logical_and(of_two ? isinf(a) : logical_not(isfinite(a)), eq(a, b));
+  Tensor gap = sub(smaller, larger);
+  Tensor more = of_two ? mul(log1p(exp2(gap)), Scalar(1 / std::log(2.0))) : log1p(exp(gap));
+  return where(same, a, add(larger, more));
+}
+
+}  // namespace
+
+Tensor body_logaddexp(const args::logaddexp& a) {
+  if (a.self.is_complex()) return log(add(exp(a.self), exp(a.other)));
+  return add_in_logarithms(a.self, a.other, false);
+}
+Tensor body_logaddexp2(const args::logaddexp2& a) { return add_in_logarithms(a.self, a.other, true); }
 
 void params_logit(const args::logit& a, kernels::Params& params) { params.set(0, a.eps.value_or(-1)); }
 void params_logit_backward(const args::logit_backward& a, kernels::Params& params) {

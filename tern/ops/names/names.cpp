@@ -42,12 +42,13 @@ Tensor body_sum_to_size(const args::sum_to_size& a) {
   for (int64_t d = 0; fits && d < static_cast<int64_t>(a.size.size()); ++d)
     fits = a.size[d] == 1 || a.size[d] == a.self.sizes()[d + lead];
   if (!fits) failf("size {} is not expandable to size {}.", str(a.size), str(a.self.sizes()));
-  if (a.size.empty()) return sum(a.self);
+  if (a.size.empty()) return sum(a.self, Ints());
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < a.self.dim(); ++d)
     if (d < lead || (surely_eq(a.size[d - lead], 1) && !surely_eq(a.self.sizes()[d], 1))) dims.push_back(d);
   if (dims.empty()) return a.self;
-  return reshape(sum(a.self, dims, true), a.size);
+  Tensor summed = sum(a.self, dims, true);
+  return lead ? reshape(summed, a.size) : summed;
 }
 
 Value body_sym_size(const args::sym_size& a) { return Value(a.self.sizes()); }

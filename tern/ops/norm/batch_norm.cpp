@@ -282,7 +282,7 @@ Tensor body_rms_norm(const args::rms_norm& a) {
   SmallVector<int64_t, 6> dims;
   for (int64_t d = lead; d < a.input.dim(); ++d) dims.push_back(d);
   Tensor x = wide == a.input.dtype() ? a.input : a.input.to(wide);
-  Tensor y = x * rsqrt(mean(pow(x, 2), Ints(dims), true) + eps);
+  Tensor y = x * rsqrt(add(mean(pow(x, 2), Ints(dims), true), Scalar(eps)));
   if (a.weight.defined()) y = y * a.weight;
   return y.dtype() == a.input.dtype() ? y : y.to(a.input.dtype());
 }

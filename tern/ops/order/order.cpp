@@ -256,7 +256,7 @@ Tensor body_nanmean(const args::nanmean& a) {
   if (!a.self.is_floating_point() && !a.self.is_complex())
     failf("nanmean(): expected input to have floating point or complex dtype but got {}",
           script_name(a.self.dtype()));
-  Tensor count = sum(logical_not(isnan(detach(a.self))), a.dim, a.keepdim);
+  Tensor values = detach(a.self), count = sum(logical_not(ne(values, values)), a.dim, a.keepdim);
   return nansum(a.self, a.dim, a.keepdim, a.dtype) / count;
 }
 Tensor body_quantile(const args::quantile& a) {

@@ -1,5 +1,6 @@
 // Sorted search, membership, and unique elements.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tern/base/format.h"
@@ -303,6 +304,38 @@ Shapes shape_isin_Tensor_Tensor(const args::isin_Tensor_Tensor& a) {
   check_isin(a.elements);
   check_isin(a.test_elements);
   return {Shape(Dims(a.elements.sizes()), kBool)};
+}
+// Few elements are compared each with each, many looked up in the sorted others.
+Tensor body_isin_Tensor_Tensor(const args::isin_Tensor_Tensor& a) {
+  const Tensor &elements = a.elements, &among = a.test_elements;
+  auto found = [&](const Tensor& t) { return a.invert ? logical_not(t) : t; };
+  SymInt count = elements.numel(), others = among.numel();
+  bool few = !count.is_symbolic() && !others.is_symbolic() &&
+             static_cast<double>(others.as_int()) < 10 * std::pow(static_cast<double>(count.as_int()), 0.145);
+  if (few) {
+    if (count == 0) return empty_like(elements, kBool);
+    auto either = [&](const Tensor& t) { return a.invert ? bitwise_not(t) : t; };
+    if (among.dim() == 0) return either(eq(elements, among));
+    Dims sizes(elements.sizes());
+    SmallVector<int64_t, 6> dims;
+    for (int64_t d = 0; d < among.dim(); ++d) {
+      sizes.push_back(1);
+      dims.push_back(-1 - d);
+    }
+    return either(any_of(eq(reshape(elements, sizes), among), Ints(dims)));
+  }
+  Tensor flat = flatten(elements), others_flat = flatten(among);
+  if (a.assume_unique) {
+    auto [sorted, order] = sort(cat(std::vector<Tensor>{flat, others_flat}), std::optional<bool>(true));
+    Tensor twice = eq(slice(sorted, 0, 1), slice(sorted, 0, 0, -1));
+    twice = found(constant_pad_nd(twice, {0, 1}, false));
+    Tensor mask = index_copy(empty_like(twice), 0, order, twice);
+    return reshape(slice(mask, 0, 0, count), elements.sizes());
+  }
+  Tensor sorted = std::get<0>(sort(others_flat));
+  Tensor at = searchsorted(sorted, flat);
+  at = where(lt(at, Scalar(others)), at, 0);
+  return reshape(found(eq(index(sorted, std::vector<Tensor>{at}), flat)), elements.sizes());
 }
 void kernel_isin_Tensor_Tensor(const args::isin_Tensor_Tensor& a, Out out) {
   isin_into(a.elements, a.test_elements, a.invert, out[0]);

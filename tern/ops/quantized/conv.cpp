@@ -220,9 +220,9 @@ Value PackedConv::make(int64_t dims, const Tensor& weight, const Tensor& bias, C
   if (groups < 1 || split % groups)
     failf("quantized::conv_prepack: {} channels cannot be divided into {} groups", split, groups);
   const int64_t out = c->out_channels();
-  if (!weight->quantizer->per_tensor() && weight->quantizer->axis != (c->p.transposed ? 1 : 0))
+  if (!quantizer_of(weight).per_tensor() && quantizer_of(weight).axis != (c->p.transposed ? 1 : 0))
     fail("quantized::conv_prepack: per-channel weights are quantized along the output channels");
-  if (c->p.transposed && groups > 1 && !weight->quantizer->per_tensor()) {
+  if (c->p.transposed && groups > 1 && !quantizer_of(weight).per_tensor()) {
     // Along dimension one: the channels of a group, the same for all.
     RowParameters once(weight, out / groups);
     for (int64_t g = 0; g < groups; ++g) {
@@ -375,7 +375,7 @@ std::tuple<Tensor, Tensor> unpacked(const char* op, const Value& packed, bool on
   const PackedConv& c = PackedConv::of(packed, op);
   if (!one_dim) return {c.weight, c.bias};
   Tensor w = squeeze(int_view(c.weight), 2);
-  return {quantized_view(w, c.weight->quantizer), c.bias};
+  return {quantized_view(w, quantizer_ptr(c.weight)), c.bias};
 }
 Value ints(const std::vector<int64_t>& v) { return Value(Span<const SymInt>(dims_of(v))); }
 

@@ -21,7 +21,7 @@ Value PackedEmbedding::make(const Tensor& weight) {
         "Expect embedding_bag weights to be quantized using kPerChannelAffineFloatQParams in quint8 "
         "(quint4x2 is "
         "not supported)");
-  const Quantizer& q = *weight->quantizer;
+  const Quantizer& q = quantizer_of(weight);
   if (q.scheme != QScheme::per_channel_affine_float_qparams || q.axis != 0)
     fail("Expect embedding_bag weights to be quantized using kPerChannelAffineFloatQParams");
   auto* p = new PackedEmbedding;

@@ -35,7 +35,7 @@ Value PackedLinear::make(const Tensor& weight, const Tensor& bias) {
     fail("The weight tensor for quantized::linear_prepack (fbgemm) should be 2-dimensional.");
   if (weight.dtype() != DType::qint8)
     failf("quantized::linear_prepack: the weight should be qint8, got {}", name(weight.dtype()));
-  if (!weight->quantizer->per_tensor() && weight->quantizer->axis != 0)
+  if (!quantizer_of(weight).per_tensor() && quantizer_of(weight).axis != 0)
     fail("quantized::linear_prepack: per-channel weights are quantized along dimension 0");
   auto* p = new PackedLinear;
   Value v = Value::object(p);

@@ -160,7 +160,8 @@ Tensor kernel__empty_per_channel_affine_quantized(const args::_empty_per_channel
 Tensor kernel_empty_quantized(const args::empty_quantized& a) {
   check_quantized("aten::empty_quantized", a.qtensor);
   Dims size = dims_of(a.size.span());
-  return empty_of(size, a.dtype.value_or(a.qtensor.dtype()), a.qtensor->quantizer, a.memory_format, a.device);
+  return empty_of(size, a.dtype.value_or(a.qtensor.dtype()), quantizer_ptr(a.qtensor), a.memory_format,
+                  a.device);
 }
 
 Tensor kernel_quantized_batch_norm(const args::quantized_batch_norm& a) {

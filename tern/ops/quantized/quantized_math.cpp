@@ -66,7 +66,7 @@ Tensor plus_number(const Tensor& a, double b, bool relu) {
     Tensor sum = quantized_view(to(int_view(a), kInt), per_tensor_quantizer(q.scale, zero));
     out = from_real(to_real(sum), a.dtype(), per_tensor_quantizer(scale, below ? r.low : r.high));
   }
-  return relu ? clamp_integers(out, out->quantizer->zero_point, r.high) : out;
+  return relu ? clamp_integers(out, quantizer_of(out).zero_point, r.high) : out;
 }
 
 // a * b by another scale: a negative number turns the integers round.
@@ -84,7 +84,7 @@ Tensor times_number(const Tensor& a, double b, bool relu) {
     out = quantized_view(to(turned, int_dtype(a.dtype())),
                          per_tensor_quantizer(std::abs(b) * q.scale, r.high - (q.zero_point - r.low)));
   }
-  return relu ? clamp_integers(out, out->quantizer->zero_point, r.high) : out;
+  return relu ? clamp_integers(out, quantizer_of(out).zero_point, r.high) : out;
 }
 double number(const Tensor& t) {
   if (!t.defined() || t.is_fake() || t.int_numel() != 1)
@@ -111,9 +111,9 @@ Tensor cat_of(Span<const Tensor> all, int64_t dim, std::optional<double> scale,
   if (all.empty()) fail("quantized::cat: expected a non-empty list of Tensors");
   for (const Tensor& t : all) {
     check_quantized("quantized::cat", t);
-    if (!t->quantizer->per_tensor()) fail("Only per-tensor quantization is supported in 'cat'!");
+    if (!quantizer_of(t).per_tensor()) fail("Only per-tensor quantization is supported in 'cat'!");
   }
-  const Quantizer& first = *all[0]->quantizer;
+  const Quantizer& first = quantizer_of(all[0]);
   return joined(all, dim,
                 per_tensor_quantizer(scale.value_or(first.scale), zero_point.value_or(first.zero_point)),
                 all[0].dtype(), relu);

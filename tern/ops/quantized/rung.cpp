@@ -58,7 +58,7 @@ void call_and_wrap(const Op& op, const Arg* args, const Tensor& self, Value* res
   call(op, args, results);
   for (int i = 0; i < op.results; ++i)
     if (results[i].is_tensor() && results[i].tensor().dtype() == int_dtype(self.dtype()))
-      results[i] = Value(quantized_view(results[i].tensor(), self->quantizer));
+      results[i] = Value(quantized_view(results[i].tensor(), quantizer_ptr(self)));
 }
 
 // ---- kinds of rules ----
@@ -85,20 +85,20 @@ void on_bits(const Op& op, const Arg* args, Value* results) {
   call(op, plain.args.data(), results);
   Tensor moved = results[0].tensor().shallow_copy();
   moved->dtype = int_dtype(self.dtype());
-  results[0] = Value(quantized_view(moved, self->quantizer));
+  results[0] = Value(quantized_view(moved, quantizer_ptr(self)));
 }
 // Averages: of the steps from zero, rounded to a step again.
 void on_steps(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = first_quantized(op, args);
   Replaced real(op, args, [](const Tensor& t) { return to_steps(t, kDouble); });
   call(op, real.args.data(), results);
-  results[0] = Value(from_steps(results[0].tensor(), self.dtype(), self->quantizer));
+  results[0] = Value(from_steps(results[0].tensor(), self.dtype(), quantizer_ptr(self)));
 }
 void on_float_steps(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = first_quantized(op, args);
   Replaced real(op, args, [](const Tensor& t) { return to_steps(t, kFloat); });
   call(op, real.args.data(), results);
-  results[0] = Value(from_steps(results[0].tensor(), self.dtype(), self->quantizer));
+  results[0] = Value(from_steps(results[0].tensor(), self.dtype(), quantizer_ptr(self)));
 }
 // On the real numbers; the result is what it is (comparisons).
 void on_real(const Op& op, const Arg* args, Value* results) {
@@ -110,7 +110,7 @@ void on_real_and_back(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = first_quantized(op, args);
   per_tensor(self);
   on_real(op, args, results);
-  results[0] = Value(from_real(results[0].tensor(), self.dtype(), self->quantizer));
+  results[0] = Value(from_real(results[0].tensor(), self.dtype(), quantizer_ptr(self)));
 }
 
 // ---- activations ----
@@ -163,14 +163,14 @@ void leaky_relu_rule(const Op&, const Arg* args, Value* results) {
   const Tensor& x = args[0].tensor();
   const auto slope = static_cast<float>(args[1].scalar().to_double());
   results[0] = Value(map_real(
-      x, x.dtype(), x->quantizer, [](float v, const float* p) { return v > 0 ? v : v * p[0]; }, &slope));
+      x, x.dtype(), quantizer_ptr(x), [](float v, const float* p) { return v > 0 ? v : v * p[0]; }, &slope));
 }
 void threshold_rule(const Op&, const Arg* args, Value* results) {
   const Tensor& x = args[0].tensor();
   const float p[] = {static_cast<float>(args[1].scalar().to_double()),
                      static_cast<float>(args[2].scalar().to_double())};
   results[0] = Value(map_real(
-      x, x.dtype(), x->quantizer, [](float v, const float* q) { return v > q[0] ? v : q[1]; }, p));
+      x, x.dtype(), quantizer_ptr(x), [](float v, const float* q) { return v > q[0] ? v : q[1]; }, p));
 }
 void gelu_rule(const Op&, const Arg* args, Value* results) {
   const Tensor& x = args[0].tensor();
@@ -196,7 +196,7 @@ void empty_like_rule(const Op&, const Arg* args, Value* results) {
     fail(
         "It is currently not supported to specify a dtype that doesn't match the input tensor's dtype via "
         "empty_like.");
-  results[0] = Value(like_quantized(self, self.dtype(), self->quantizer));
+  results[0] = Value(like_quantized(self, self.dtype(), quantizer_ptr(self)));
 }
 void to_copy_rule(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = args[0].tensor();
@@ -220,16 +220,16 @@ void copy_rule(const Op&, const Arg* args, Value* results) {
   if (from.is_quantized()) {
     if (from.dtype() != self.dtype())
       fail("Quantized Copy only works with Quantized Tensors of the same dtype");
-    if (from->quantizer->scheme != self->quantizer->scheme)
+    if (quantizer_of(from).scheme != quantizer_of(self).scheme)
       fail("Quantized copy only works with the same qscheme");
     if (!without_data(self)) copy_elements(int_view(from), int_view(self));
-    self->quantizer = from->quantizer;
+    self->meaning = quantizer_ptr(from);
   } else {
     if (from.dtype() != kFloat)
       failf("Quantized copy only works with kFloat as source Tensor, got {}", script_name(from.dtype()));
     if (!without_data(self)) {
       Tensor wide = expand(from, self.sizes());
-      copy_elements(int_view(from_real(wide, self.dtype(), self->quantizer)), int_view(self));
+      copy_elements(int_view(from_real(wide, self.dtype(), quantizer_ptr(self))), int_view(self));
     }
   }
   ++self.storage()->version;
@@ -241,7 +241,7 @@ void fill_rule(const Op&, const Arg* args, Value* results) {
   double value = args[1].kind == ArgKind::tensor ? read_scalar(args[1].tensor()).to_double()
                                                  : args[1].scalar().to_double();
   Tensor real = full(self.sizes(), Scalar(value), kFloat);
-  copy_elements(int_view(from_real(real, self.dtype(), self->quantizer)), int_view(self));
+  copy_elements(int_view(from_real(real, self.dtype(), quantizer_ptr(self))), int_view(self));
   ++self.storage()->version;
 }
 void masked_fill_rule(const Op&, const Arg* args, Value* results) {
@@ -251,7 +251,7 @@ void masked_fill_rule(const Op&, const Arg* args, Value* results) {
                                                  : args[2].scalar().to_double();
   int64_t step = quantize_value(q.scale, q.zero_point, self.dtype(), static_cast<float>(value));
   results[0] =
-      Value(quantized_view(masked_fill(int_view(self), args[1].tensor(), Scalar(step)), self->quantizer));
+      Value(quantized_view(masked_fill(int_view(self), args[1].tensor(), Scalar(step)), quantizer_ptr(self)));
 }
 void index_put_rule(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = args[0].tensor();
@@ -260,8 +260,8 @@ void index_put_rule(const Op& op, const Arg* args, Value* results) {
   per_tensor(self);
   std::vector<Arg> plain(args, args + op.arity);
   Tensor into = int_view(self), values = args[2].tensor();
-  values = int_view(values.is_quantized() ? requantized(values, self.dtype(), self->quantizer)
-                                          : from_real(values, self.dtype(), self->quantizer));
+  values = int_view(values.is_quantized() ? requantized(values, self.dtype(), quantizer_ptr(self))
+                                          : from_real(values, self.dtype(), quantizer_ptr(self)));
   plain[0] = Arg(into);
   plain[2] = Arg(values);
   call_and_wrap(op, plain.data(), self, results);
@@ -278,9 +278,9 @@ void pad_rule(const Op& op, const Arg* args, Value* results) {
 void cat_rule(const Op&, const Arg* args, Value* results) {
   Span<const Tensor> all = args[0].tensors();
   for (const Tensor& t : all)
-    if (!t.is_quantized() || !t->quantizer->per_tensor())
+    if (!t.is_quantized() || !quantizer_of(t).per_tensor())
       fail("Only per-tensor quantization is supported in 'cat'!");
-  results[0] = Value(joined(all, args[1].to_int(), all[0]->quantizer, all[0].dtype(), false));
+  results[0] = Value(joined(all, args[1].to_int(), quantizer_ptr(all[0]), all[0].dtype(), false));
 }
 void stack_rule(const Op&, const Arg* args, Value* results) {
   std::vector<Tensor> all;
@@ -290,7 +290,7 @@ void stack_rule(const Op&, const Arg* args, Value* results) {
 void equal_rule(const Op&, const Arg* args, Value* results) {
   const Tensor &a = args[0].tensor(), &b = args[1].tensor();
   bool same = a.is_quantized() && b.is_quantized() && a.dtype() == b.dtype() &&
-              same_quantizer(*a->quantizer, *b->quantizer) && equal(int_view(a), int_view(b));
+              same_quantizer(quantizer_of(a), quantizer_of(b)) && equal(int_view(a), int_view(b));
   results[0] = Value(same);
 }
 void extreme_rule(const Op& op, const Arg* args, Value* results) {
@@ -385,8 +385,8 @@ void write_result(const Value& result, const Tensor& to) {
   const Tensor& made = result.tensor();
   if (!without_data(to)) {
     if (to.is_quantized()) {
-      Tensor q = made.is_quantized() ? requantized(made, to.dtype(), to->quantizer)
-                                     : from_real(made, to.dtype(), to->quantizer);
+      Tensor q = made.is_quantized() ? requantized(made, to.dtype(), quantizer_ptr(to))
+                                     : from_real(made, to.dtype(), quantizer_ptr(to));
       if (!(q.dim() == to.dim())) resize_output(to, q.sizes());
       copy_elements(int_view(q), int_view(to));
     } else if (made.is_quantized()) {
@@ -414,7 +414,7 @@ void run_variant(const Op& op, Rule rule, const Arg* args, Value* results) {
 // A view of a tensor that has a scale for each index of one dimension: where that dimension went.
 void follow_axis(const Op& op, const Arg* args, Value* results) {
   const Tensor& self = args[0].tensor();
-  const Quantizer& q = *self->quantizer;
+  const Quantizer& q = quantizer_of(self);
   std::string_view name = op.schema().name.view();
   if (name.starts_with("aten::")) name.remove_prefix(6);
   auto each = [&](auto f) {
@@ -425,7 +425,7 @@ void follow_axis(const Op& op, const Arg* args, Value* results) {
   auto set_axis = [&](int64_t axis) {
     auto moved = new_shared<Quantizer>(q);
     moved->axis = axis;
-    each([&](const Tensor& t) { t->quantizer = moved; });
+    each([&](const Tensor& t) { t->meaning = moved; });
   };
   auto dim_of = [&](int at) { return wrap_dim(args[at].to_int(), self.dim()); };
   if (name == "view" || name == "_unsafe_view" || name == "detach" || name == "alias" ||
@@ -437,7 +437,7 @@ void follow_axis(const Op& op, const Arg* args, Value* results) {
     int64_t at = name == "select" ? args[2].to_int() : 0, n = self.int_sizes()[d];
     if (at < 0) at += n;
     each([&](const Tensor& t) {
-      t->quantizer = per_tensor_quantizer(q.scales[at].item<double>(), q.zero_points[at].item<int64_t>());
+      t->meaning = per_tensor_quantizer(q.scales[at].item<double>(), q.zero_points[at].item<int64_t>());
       ++at;
     });
     return;
@@ -453,7 +453,7 @@ void follow_axis(const Op& op, const Arg* args, Value* results) {
       int64_t step = n > 1 && self.int_strides()[d] ? t.int_strides()[d] / self.int_strides()[d] : 1;
       part->scales = q.scales.slice(0, first, first + n * step, step).clone();
       part->zero_points = q.zero_points.slice(0, first, first + n * step, step).clone();
-      t->quantizer = part;
+      t->meaning = part;
     });
     return;
   }
@@ -491,7 +491,7 @@ void quantized_call(const Op& op, const Arg* args, Value* results) {
       if (Rule rule = rule_of(*base)) return run_variant(op, rule, args, results);
   if (op.is(op_view)) {
     run_kernel(op, args, results);
-    if (!args[0].tensor()->quantizer->per_tensor()) follow_axis(op, args, results);
+    if (!quantizer_of(args[0].tensor()).per_tensor()) follow_axis(op, args, results);
     return;
   }
   if (op.is(op_geometry) || op.is(op_user)) return run_kernel(op, args, results);

@@ -142,7 +142,7 @@ Tensor from_steps(const Tensor& steps, DType dtype, const QuantizerPtr& quantize
   return quantized_view(to(q, int_dtype(dtype)), quantizer);
 }
 Tensor requantized(const Tensor& q, DType dtype, const QuantizerPtr& quantizer) {
-  if (q.dtype() == dtype && same_quantizer(*q->quantizer, *quantizer)) return q;
+  if (q.dtype() == dtype && same_quantizer(quantizer_of(q), *quantizer)) return q;
   return from_real(to_real(q), dtype, quantizer);
 }
 
@@ -190,9 +190,9 @@ Tensor map_real(const Tensor& q, DType dtype, const QuantizerPtr& out_quantizer,
 
 Tensor clamp_integers(const Tensor& q, int64_t low, int64_t high) {
   per_tensor(q);
-  if (without_data(q)) return like_quantized(q, q.dtype(), q->quantizer);
+  if (without_data(q)) return like_quantized(q, q.dtype(), quantizer_ptr(q));
   Tensor x = dense(q);
-  Tensor out = like_quantized(x, q.dtype(), q->quantizer);
+  Tensor out = like_quantized(x, q.dtype(), quantizer_ptr(q));
   int64_t n = x.int_numel();
   by_integer(q.dtype(), [&](auto zero) {
     using T = decltype(zero);

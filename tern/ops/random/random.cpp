@@ -273,6 +273,12 @@ void kernel_uniform(const args::uniform& a, Out out) { fill_uniform(out[0], a.fr
 Tensor kernel_normal_(const args::normal_& a) {
   return write(a, [&](const Tensor& t) { fill_normal(t, a.mean, a.std, a.generator); });
 }
+Shapes shape_normal_float_float(const args::normal_float_float& a) {
+  return {Shape(a.size, a.dtype.value_or(default_dtype()))};
+}
+void kernel_normal_float_float(const args::normal_float_float& a, Out out) {
+  fill_normal(out[0], a.mean, a.std, a.generator);
+}
 Shapes shape_normal_functional(const args::normal_functional& a) { return {like(a.self)}; }
 void kernel_normal_functional(const args::normal_functional& a, Out out) {
   fill_normal(out[0], a.mean, a.std, a.generator);
@@ -325,28 +331,49 @@ Shapes shape_exponential(const args::exponential& a) { return {like(a.self)}; }
 void kernel_exponential(const args::exponential& a, Out out) {
   fill_exponential(out[0], a.lambd, a.generator);
 }
+namespace {
+void fill_log_normal(const Tensor& t, double mean, double std, const Generator* g) {
+  if (!(std > 0)) failf("log_normal_ expects std > 0.0, but found std={}", std);
+  draw(t, [&](void* p, int64_t n, bool) { kernels::log_normal(engine(g), t.dtype(), p, n, mean, std); });
+}
+void fill_cauchy(const Tensor& t, double median, double sigma, const Generator* g) {
+  if (!(sigma > 0)) failf("cauchy_ expects sigma > 0.0, but found sigma={}", sigma);
+  draw(t, [&](void* p, int64_t n, bool) { kernels::cauchy(engine(g), t.dtype(), p, n, median, sigma); });
+}
+void fill_geometric(const Tensor& t, double p, const Generator* g) {
+  if (!(p > 0 && p < 1)) failf("geometric_ expects p to be in (0, 1), but got p={}", p);
+  draw(t, [&](void* to, int64_t n, bool) { kernels::geometric(engine(g), t.dtype(), to, n, p); });
+}
+void fill_random(const Tensor& t, const Generator* g) {
+  draw(t, [&](void* p, int64_t n, bool) { kernels::random(engine(g), t.dtype(), p, n); });
+}
+}  // namespace
+
 Tensor kernel_log_normal_(const args::log_normal_& a) {
-  if (!(a.std > 0)) failf("log_normal_ expects std > 0.0, but found std={}", a.std);
-  return write(a, [&](const Tensor& t) {
-    draw(t, [&](void* p, int64_t n, bool) {
-      kernels::log_normal(engine(a.generator), t.dtype(), p, n, a.mean, a.std);
-    });
-  });
+  return write(a, [&](const Tensor& t) { fill_log_normal(t, a.mean, a.std, a.generator); });
+}
+Shapes shape_log_normal(const args::log_normal& a) { return {like(a.self)}; }
+void kernel_log_normal(const args::log_normal& a, Out out) {
+  fill_log_normal(out[0], a.mean, a.std, a.generator);
 }
 Tensor kernel_cauchy_(const args::cauchy_& a) {
-  if (!(a.sigma > 0)) failf("cauchy_ expects sigma > 0.0, but found sigma={}", a.sigma);
-  return write(a, [&](const Tensor& t) {
-    draw(t, [&](void* p, int64_t n, bool) {
-      kernels::cauchy(engine(a.generator), t.dtype(), p, n, a.median, a.sigma);
-    });
-  });
+  return write(a, [&](const Tensor& t) { fill_cauchy(t, a.median, a.sigma, a.generator); });
 }
+Shapes shape_cauchy(const args::cauchy& a) { return {like(a.self)}; }
+void kernel_cauchy(const args::cauchy& a, Out out) { fill_cauchy(out[0], a.median, a.sigma, a.generator); }
 Tensor kernel_geometric_(const args::geometric_& a) {
-  if (!(a.p > 0 && a.p < 1)) failf("geometric_ expects p to be in (0, 1), but got p={}", a.p);
-  return write(a, [&](const Tensor& t) {
-    draw(t, [&](void* p, int64_t n, bool) { kernels::geometric(engine(a.generator), t.dtype(), p, n, a.p); });
-  });
+  return write(a, [&](const Tensor& t) { fill_geometric(t, a.p, a.generator); });
 }
+Shapes shape_geometric(const args::geometric& a) { return {like(a.self)}; }
+void kernel_geometric(const args::geometric& a, Out out) { fill_geometric(out[0], a.p, a.generator); }
+Shapes shape_random_from(const args::random_from& a) { return {like(a.self)}; }
+void kernel_random_from(const args::random_from& a, Out out) {
+  fill_integers(out[0], a.from, a.to, a.generator);
+}
+Shapes shape_random_to(const args::random_to& a) { return {like(a.self)}; }
+void kernel_random_to(const args::random_to& a, Out out) { fill_integers(out[0], 0, a.to, a.generator); }
+Shapes shape_random(const args::random& a) { return {like(a.self)}; }
+void kernel_random(const args::random& a, Out out) { fill_random(out[0], a.generator); }
 Tensor kernel_random__from(const args::random__from& a) {
   return write(a, [&](const Tensor& t) { fill_integers(t, a.from, a.to, a.generator); });
 }
@@ -354,9 +381,7 @@ Tensor kernel_random__to(const args::random__to& a) {
   return write(a, [&](const Tensor& t) { fill_integers(t, 0, a.to, a.generator); });
 }
 Tensor kernel_random_(const args::random_& a) {
-  return write(a, [&](const Tensor& t) {
-    draw(t, [&](void* p, int64_t n, bool) { kernels::random(engine(a.generator), t.dtype(), p, n); });
-  });
+  return write(a, [&](const Tensor& t) { fill_random(t, a.generator); });
 }
 Tensor kernel_bernoulli__float(const args::bernoulli__float& a) {
   return write(a, [&](const Tensor& t) { fill_bernoulli(t, a.p, a.generator); });
@@ -458,6 +483,11 @@ void kernel_native_dropout(const args::native_dropout& a, Out out) {
   run_loop("mul", list, out[0]);
   Tensor one[] = {out[0], wrap_number(factor)};
   run_loop("mul", one, out[0]);
+}
+Tensor body_bernoulli(const args::bernoulli& a) {
+  Tensor drawn = a.generator ? rand(a.self.sizes(), a.generator, kFloat, {}, a.self.device())
+                             : rand(a.self.sizes(), kFloat, {}, a.self.device());
+  return _to_copy(lt(drawn, a.self), a.self.dtype());
 }
 Tensor body_dropout(const args::dropout& a) {
   check_p(a.p);

@@ -361,4 +361,9 @@ void kernel_logcumsumexp(const args::logcumsumexp& a, Out out) {
   run_scan(kernels::Scan::logsumexp, a.self, a.dim, out[0]);
 }
 
+std::tuple<Tensor, Tensor> body_std_mean_correction(const args::std_mean_correction& a) {
+  auto [variance, middle] = var_mean(a.self, a.dim, a.correction, a.keepdim);
+  return {sqrt(variance), middle};
+}
+
 }  // namespace tern

@@ -48,7 +48,7 @@ Tensor body_mvlgamma(const args::mvlgamma& a) {
   if (a.p < 1) fail("p has to be greater than or equal to 1");
   DType type = a.self.is_floating_point() ? a.self.dtype() : default_dtype();
   double p = static_cast<double>(a.p);
-  Tensor shifts = arange(Scalar(0.5 - p / 2), Scalar(0.5), Scalar(0.5), type, {}, a.self.device());
+  Tensor shifts = arange(Scalar(1 - a.p), Scalar(1), Scalar(1), type, {}, a.self.device()) * 0.5;
   return sum(lgamma(unsqueeze(a.self, -1) + shifts), Ints(-1)) + p * (p - 1) * 1.1447298858494002 / 4;
 }
 

@@ -299,4 +299,34 @@ TERN_UPSAMPLE(_upsample_bicubic2d_aa, 2, cubic_aa)
 TERN_UPSAMPLE(_upsample_lanczos2d_aa, 2, lanczos_aa)
 #undef TERN_UPSAMPLE
 
+// The forms that may say factors in place of sizes.
+namespace {
+struct ByFactors {
+  const Tensor& self;
+  Dims output_size;
+  bool align_corners;
+  std::optional<double> scales_h, scales_w;
+};
+template <class A>
+ByFactors by_factors(const A& a) {
+  bool align_corners = false;
+  if constexpr (requires { a.align_corners; }) align_corners = a.align_corners;
+  return {a.input, resized(a.input, a.output_size, a.scale_factors), align_corners,
+          factor_at(a.scale_factors, 0), factor_at(a.scale_factors, 1)};
+}
+}  // namespace
+
+Shapes shape_upsample_nearest2d_vec(const args::upsample_nearest2d_vec& a) {
+  return forward_shape(by_factors(a), 2);
+}
+void kernel_upsample_nearest2d_vec(const args::upsample_nearest2d_vec& a, Out out) {
+  forward(by_factors(a), 2, Resampling::nearest, out[0]);
+}
+Shapes shape_upsample_bilinear2d_vec(const args::upsample_bilinear2d_vec& a) {
+  return forward_shape(by_factors(a), 2);
+}
+void kernel_upsample_bilinear2d_vec(const args::upsample_bilinear2d_vec& a, Out out) {
+  forward(by_factors(a), 2, Resampling::linear, out[0]);
+}
+
 }  // namespace tern

@@ -1,6 +1,7 @@
 #include "tern/ops/view/geometry.h"
 
 #include "tern/base/format.h"
+#include "tern/ops.h"
 
 namespace tern {
 
@@ -232,6 +233,12 @@ Tensor strided_view(const Tensor& t, Span<const SymInt> size, Span<const SymInt>
           str(size), str(stride), offset.str(), t.element_size(), needed, bytes);
   }
   return t.as_view(Dims(size), Dims(stride), offset);
+}
+
+Tensor expanded(const Tensor& t, Span<const SymInt> sizes) {
+  bool same = static_cast<size_t>(t.dim()) == sizes.size();
+  for (size_t d = 0; same && d < sizes.size(); ++d) same = surely_eq(t.sizes()[d], sizes[d]);
+  return same ? t : expand(t, sizes);
 }
 
 }  // namespace tern

@@ -15,6 +15,9 @@ Tensor slice_view(const Tensor& t, int64_t dim, std::optional<SymInt> start, std
 Tensor diagonal_view(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold_view(const Tensor& t, int64_t dim, int64_t size, int64_t step);
 Tensor expand_view(const Tensor& t, Span<const SymInt> size);
+// By the operator, and not at all where t has these sizes: an expand that does nothing would be a node of a
+// program.
+Tensor expanded(const Tensor& t, Span<const SymInt> sizes);
 Tensor strided_view(const Tensor& t, Span<const SymInt> size, Span<const SymInt> stride, SymInt offset);
 
 }  // namespace tern

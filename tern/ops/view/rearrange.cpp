@@ -108,17 +108,16 @@ Tensor body_flipud(const args::flipud& a) {
 }
 Tensor body_roll(const args::roll& a) {
   check_roll(a);
+  if (surely_eq(a.self.numel(), 0)) return clone(a.self);
   if (a.dims.empty()) return view(roll(reshape(a.self, {-1}), a.shifts, {0}), a.self.sizes());
   Tensor result = a.self;
   for (size_t i = 0; i < a.dims.size(); ++i) {
     int64_t d = wrap_dim(a.dims[i], a.self.dim());
     SymInt size = a.self.sizes()[d];
-    if (surely_eq(size, 0)) continue;
-    SymInt cut = mod(-a.shifts[i], size);
-    if (surely_eq(cut, 0)) continue;
-    result = cat({slice(result, d, cut, std::nullopt, 1), slice(result, d, 0, cut, 1)}, d);
+    Tensor from = add(arange(Scalar(size), {}, {}, a.self.device()), Scalar(mod(size - a.shifts[i], size)));
+    result = index_select(result, d, fmod(from, Scalar(size)));
   }
-  return result.is_same(a.self) ? clone(a.self) : result;
+  return result;
 }
 void kernel_roll(const args::roll& a, Out out) {
   if (out[0].int_numel() == 0) return;
@@ -232,6 +231,17 @@ Shapes shape_select_scatter(const args::select_scatter& a) {
 void kernel_select_scatter(const args::select_scatter& a, Out out) {
   copy_elements(a.self, out[0]);
   copy_elements(a.src, select_view(out[0], a.dim, a.index));
+}
+// Where the number along the dimension is the index, the source.
+Tensor body_select_scatter(const args::select_scatter& a) {
+  shape_select_scatter(a);
+  int64_t dim = wrap_dim(a.dim, a.self.dim());
+  SymInt n = a.self.size(dim), at = a.index;
+  if (at < 0) at = at + n;
+  Dims sizes(static_cast<size_t>(a.self.dim()), SymInt(1));
+  sizes[static_cast<size_t>(dim)] = n;
+  Tensor chosen = eq(view(arange(Scalar(n), {}, {}, a.self.device()), sizes), Scalar(at));
+  return where(chosen, expand(unsqueeze(a.src, dim), a.self.sizes()), a.self);
 }
 Shapes shape_slice_scatter(const args::slice_scatter& a) {
   check_source(a.src, slice_view(a.self, a.dim, a.start, a.end, a.step), "slice");

@@ -233,7 +233,7 @@ std::vector<Tensor> body_broadcast_tensors(const args::broadcast_tensors& a) {
   Dims sizes;
   for (const Tensor& t : a.tensors) sizes = broadcast_sizes(sizes, t.sizes());
   std::vector<Tensor> list;
-  for (const Tensor& t : a.tensors) list.push_back(expand(t, sizes));
+  for (const Tensor& t : a.tensors) list.push_back(expanded(t, sizes));
   return list;
 }
 
@@ -368,9 +368,14 @@ std::vector<Tensor> body_tensor_split_sections(const args::tensor_split_sections
   if (sections <= 0) failf("number of sections must be larger than 0, got {}", sections);
   SymInt size = a.self.sizes()[dim], least = floor_div(size, sections);
   int64_t longer = mod(size, sections).guard_int();
-  Dims sizes;
-  for (int64_t i = 0; i < sections; ++i) sizes.push_back(least + (i < longer ? 1 : 0));
-  return split_with_sizes(a.self, sizes, dim);
+  std::vector<Tensor> parts;
+  SymInt from = 0;
+  for (int64_t i = 0; i < sections; ++i) {
+    SymInt to = from + least + (i < longer ? 1 : 0);
+    parts.push_back(slice(a.self, dim, from, to, 1));
+    from = to;
+  }
+  return parts;
 }
 std::vector<Tensor> body_tensor_split_indices(const args::tensor_split_indices& a) {
   if (a.self.dim() == 0)
