@@ -14,6 +14,11 @@ Tensor write_result(const Tensor& self, const Tensor& result) {
   return copy_(self, result);
 }
 
+Tensor as_it_was(const Tensor& self, const Tensor& other) {
+  bool recorded = self.requires_grad() || (other.defined() && other.requires_grad());
+  return recorded && thread_state.grad_enabled ? clone(self) : self;
+}
+
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes) {
   SmallVector<int64_t, 6> dims;
   int64_t lead = t.dim() - static_cast<int64_t>(sizes.size());

@@ -15,6 +15,8 @@ inline Scalar conj(const Scalar& s) { return s.is_complex() ? Scalar(std::conj(s
 Tensor times(const Tensor& t, const Scalar& factor);  // t itself when the factor is one
 // In place by way of a new value: refuses a result that self's type cannot hold.
 Tensor write_result(const Tensor& self, const Tensor& result);
+// Self for gradients that ask for it after it was written to: a copy where a history is kept.
+Tensor as_it_was(const Tensor& self, const Tensor& other = {});
 // Sums over what broadcasting added, so that the result has these sizes.
 Tensor sum_to(const Tensor& t, Span<const SymInt> sizes);
 

@@ -19,6 +19,8 @@ std::vector<T> Tensor::to_vector() const {
 template std::vector<double> Tensor::to_vector<double>() const;
 template std::vector<float> Tensor::to_vector<float>() const;
 template std::vector<int64_t> Tensor::to_vector<int64_t>() const;
+template std::vector<int32_t> Tensor::to_vector<int32_t>() const;
+template std::vector<uint8_t> Tensor::to_vector<uint8_t>() const;
 template std::vector<bool> Tensor::to_vector<bool>() const;
 
 }  // namespace tern

@@ -5,14 +5,11 @@
 #include <complex>
 
 #include "tern/base/format.h"
-#include "tern/tensor/by_dtype.h"
 #include "tern/tensor/nesting.h"
 #include "tern/tensor/quantizer.h"
 #include "tern/tensor/value.h"
 
 namespace tern {
-
-void note_left(const Tensor& t, std::string_view as);  // dispatch/recording.cpp
 
 namespace autograd {
 std::string grad_fn_name(const Tensor& t);  // autograd/autograd.h; empty for a leaf
@@ -263,56 +260,5 @@ std::string str(const Tensor& t, const PrintOptions& options) {
 }
 
 std::string Tensor::str() const { return tern::str(*this, {}); }
-
-// ---- elements as C++ values ----
-
-namespace {
-
-template <class T, class E>
-T converted(E v) {
-  if constexpr (requires { v.real(); })
-    return static_cast<T>(v.real());
-  else if constexpr (std::is_arithmetic_v<E>)
-    return static_cast<T>(v);
-  else
-    return static_cast<T>(static_cast<float>(v));
-}
-
-template <class T, class E>
-void append(const Tensor& t, std::vector<T>& values) {
-  const E* p = static_cast<const E*>(t.data());
-  SmallVector<int64_t, 6> at(static_cast<size_t>(t.dim()), 0);
-  int64_t offset = 0;
-  for (int64_t i = 0, n = t.int_numel(); i < n; ++i) {
-    values.push_back(converted<T>(p[offset]));
-    for (int64_t d = t.dim(); d-- > 0;) {
-      offset += t.int_strides()[d];
-      if (++at[d] < t.int_sizes()[d]) break;
-      offset -= t.int_strides()[d] * at[d];
-      at[d] = 0;
-    }
-  }
-}
-
-}  // namespace
-
-template <class T>
-std::vector<T> Tensor::to_vector() const {
-  if (!body_) fail("to_vector: the tensor is undefined");
-  if (is_fake()) fail("to_vector: the tensor has no data (it is a meta or fake tensor)");
-  note_left(*this, "a Python list");
-  std::vector<T> values;
-  values.reserve(static_cast<size_t>(int_numel()));
-  by_dtype(
-      kElements + Types<ComplexHalf>{}, dtype(), [&]<class E>(E) { append<T, E>(*this, values); },
-      [&] { failf(ErrorKind::type, "to_vector: no element of dtype {} can be read", tern::name(dtype())); });
-  return values;
-}
-template std::vector<double> Tensor::to_vector() const;
-template std::vector<float> Tensor::to_vector() const;
-template std::vector<int64_t> Tensor::to_vector() const;
-template std::vector<int32_t> Tensor::to_vector() const;
-template std::vector<uint8_t> Tensor::to_vector() const;
-template std::vector<bool> Tensor::to_vector() const;
 
 }  // namespace tern

@@ -426,11 +426,12 @@ def differentiable(t):
 
 
 class Twins:
-    """Leaves of both libraries over the same numbers, and the results of the call with them."""
+    """Leaves of both libraries over the same numbers, and the results of the call with them, or of its form in place."""
 
-    def __init__(self, call):
+    def __init__(self, call, inplace=None):
         if call.func._schema.is_mutable:
             raise NotHere("mutates")
+        func, name = (inplace, inplace.name()) if inplace else (call.func, call.name)
         self.leaves, self.mine = [], []
 
         def leaf(t):
@@ -443,7 +444,11 @@ class Twins:
         args, kwargs = map_tensors(leaf, call.args), map_tensors(leaf, call.kwargs)
         if not self.leaves:
             raise NotHere("nothing to differentiate")
-        result = of_pytorch(call.func, args, kwargs)
+
+        def written(args):
+            return [args[0].clone(), *args[1:]] if inplace else args
+
+        result = of_pytorch(func, written(args), kwargs)
         outs = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
         self.outs = [t for t in outs if t.requires_grad]
         if not self.outs:
@@ -456,7 +461,7 @@ class Twins:
                 self.mine.append(made)
             return made
 
-        mine = flat(of_tern(call.name, to_tern(args, mirror), to_tern(kwargs, mirror)))
+        mine = flat(of_tern(name, written(to_tern(args, mirror)), to_tern(kwargs, mirror)))
         self.history = [t.requires_grad for t in mine], [t.requires_grad for t in outs]
         self.my_outs = [t for t in mine if t.requires_grad]
 
@@ -485,7 +490,17 @@ def check_gradients(got, want, leaves, where):
 def gradient(call):
     if base_name(call) in SPECTRAL:
         raise NotHere("depends on the vectors' factors: tests/ops/linalg.cpp checks by differences")
-    twins = Twins(call)
+    check_first_gradients(Twins(call))
+
+
+def inplace_gradient(call):
+    variant = None if call.func._schema.is_mutable else inplace_variant(call.func)
+    if variant is None or not call.args or not differentiable(call.args[0]):
+        raise NotHere("no in-place form with a gradient")
+    check_first_gradients(Twins(call, variant))
+
+
+def check_first_gradients(twins):
     try:
         want = torch.autograd.grad(twins.outs, twins.leaves, [weights(t) for t in twins.outs], allow_unused=True)
     except Exception as error:
@@ -568,5 +583,6 @@ ROUTES = {
     "fake": (fake, ("float32", "int64", "bool", "complex64")),
     "symbolic": (symbolic, ("float32", "int64")),
     "gradient": (gradient, ("float64", "complex128")),
+    "inplace_gradient": (inplace_gradient, ("float64",)),
     "double": (double_gradient, ("float64", "complex128")),
 }
