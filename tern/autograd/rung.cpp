@@ -198,6 +198,12 @@ struct NotDifferentiable : GradNode {
   std::string name() const override { return "NotImplemented"; }
 };
 
+// Stands behind a comparison in place: what self was has no part in what it is now.
+struct Overwritten : GradNode {
+  std::vector<Tensor> apply(Span<const Tensor> grads) override { return {zeros_like(grads[0])}; }
+  std::string name() const override { return "OverwrittenBackward0"; }
+};
+
 // The history of a base after an in-place change of one of its views: the gradient outside the view passes
 // through, inside it goes through the operator's own backward.
 struct CopySlices : GradNode {
@@ -382,7 +388,14 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
     record = false;
   }
   if (!record) {
+    std::shared_ptr<GradNode> overwritten;
+    if (mutates && enabled && op.is(op_no_grad) && op.functional && self->requires_grad()) {
+      overwritten = std::make_shared<Overwritten>();
+      overwritten->edges.push_back(grad_edge(*self));
+      overwritten->result_shapes.push_back(shape_of(*self));
+    }
     descend(rung_autograd, op, args, results);
+    if (overwritten) rebase(*self, overwritten);
     if (!enabled && op.is(op_view) && current_pass() < 0) mark_unrecorded_views(op, results);
     return;
   }

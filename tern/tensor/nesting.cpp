@@ -89,9 +89,7 @@ const Nesting& nesting_of(const Tensor& t) {
   if (!t.defined() || !t.is_nested()) fail("get_nested_tensor_impl requires a NestedTensor.");
   return static_cast<const Nesting&>(*t->meaning);
 }
-NestingPtr nesting_ptr(const Tensor& t) {
-  return {t->meaning, &nesting_of(t)};
-}
+NestingPtr nesting_ptr(const Tensor& t) { return {t->meaning, &nesting_of(t)}; }
 
 Tensor nested_over(const Tensor& buffer, const NestingPtr& nesting) {
   const Nesting& n = *nesting;

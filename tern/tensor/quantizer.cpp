@@ -132,9 +132,7 @@ const Quantizer& quantizer_of(const Tensor& t) {
   if (!t.defined() || !t.is_quantized() || !t->meaning) fail("expected a quantized tensor");
   return static_cast<const Quantizer&>(*t->meaning);
 }
-QuantizerPtr quantizer_ptr(const Tensor& t) {
-  return {t->meaning, &quantizer_of(t)};
-}
+QuantizerPtr quantizer_ptr(const Tensor& t) { return {t->meaning, &quantizer_of(t)}; }
 
 Tensor dequantized(const Tensor& t) {
   const Quantizer& q = quantizer_of(t);
