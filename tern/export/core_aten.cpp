@@ -85,7 +85,7 @@ ExportedProgram without_idle_calls(const ExportedProgram& program) {
   std::vector<ir::Node*> idle;
   collect(program.graph().top(), is_idle, idle);
   if (idle.empty()) return program;
-  auto data = std::make_shared<ExportedProgram::Data>();
+  auto data = new_shared<ExportedProgram::Data>();
   static_cast<ExportedProgram::Interface&>(*data) = program.data();
   data->graph = program.graph().clone();
   ir::Graph& graph = *data->graph;
