@@ -60,16 +60,17 @@ SymInt arithmetic(Op op, SymInt a, SymInt b);
 bool compare(Op op, SymInt a, SymInt b, Loc loc);  // answers and writes the guard down
 }  // namespace sym
 
+// Numbers wrap round, as in PyTorch: what is too large for memory is refused where memory is asked for.
 inline SymInt operator+(SymInt a, SymInt b) {
-  if (a.is_int() && b.is_int()) return a.as_int() + b.as_int();
+  if (a.is_int() && b.is_int()) return static_cast<int64_t>(uint64_t(a.as_int()) + uint64_t(b.as_int()));
   return sym::arithmetic(sym::Op::add, a, b);
 }
 inline SymInt operator-(SymInt a, SymInt b) {
-  if (a.is_int() && b.is_int()) return a.as_int() - b.as_int();
+  if (a.is_int() && b.is_int()) return static_cast<int64_t>(uint64_t(a.as_int()) - uint64_t(b.as_int()));
   return sym::arithmetic(sym::Op::sub, a, b);
 }
 inline SymInt operator*(SymInt a, SymInt b) {
-  if (a.is_int() && b.is_int()) return a.as_int() * b.as_int();
+  if (a.is_int() && b.is_int()) return static_cast<int64_t>(uint64_t(a.as_int()) * uint64_t(b.as_int()));
   return sym::arithmetic(sym::Op::mul, a, b);
 }
 // Python's // and %: towards minus infinity. Throws on division by zero.

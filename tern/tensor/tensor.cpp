@@ -121,6 +121,7 @@ Tensor make_tensor(Span<const SymInt> sizes, DType dtype, Device device, bool fa
   for (size_t i = sizes.size(); plain && i-- > 0;) {
     int64_t size = sizes[i].bits();
     plain = size >= 0 && size < (int64_t{1} << 31) && step < (int64_t{1} << 26);
+    if (!plain) break;
     count *= size;
     step *= std::max<int64_t>(size, 1);
   }
@@ -435,7 +436,7 @@ Scalar read_scalar(const Tensor& t) {
     case kLong:
       return *static_cast<const int64_t*>(p);
     case kBool:
-      return *static_cast<const bool*>(p);
+      return *static_cast<const uint8_t*>(p) != 0;  // memory that nobody wrote may hold anything
     case kInt:
       return *static_cast<const int32_t*>(p);
     case kShort:

@@ -307,12 +307,19 @@ void triangle(const Tensor& self, int64_t diagonal, bool upper, const Tensor& ou
   });
 }
 
+// Where in its row the triangle begins (upper) or ends. Offsets may be of any size.
+int64_t row_edge(int64_t r, int64_t col, int64_t offset, bool upper) {
+  int64_t edge;
+  if (__builtin_add_overflow(r, offset, &edge)) return col;
+  return edge < 0 ? 0 : edge >= col ? col : edge + (upper ? 0 : 1);
+}
+
 Shapes triangle_indices_shape(int64_t row, int64_t col, int64_t offset, bool upper,
                               std::optional<DType> dtype) {
   if (row < 0 || col < 0) failf("row and col must be non-negative, got {} and {}", row, col);
   int64_t n = 0;
   for (int64_t r = 0; r < row; ++r) {
-    int64_t edge = std::clamp<int64_t>(r + offset + (upper ? 0 : 1), 0, col);
+    int64_t edge = row_edge(r, col, offset, upper);
     n += upper ? col - edge : edge;
   }
   return {Shape(Dims{2, SymInt(n)}, dtype.value_or(kLong))};
@@ -321,7 +328,7 @@ void triangle_indices(int64_t row, int64_t col, int64_t offset, bool upper, cons
   Tensor indices = make_tensor(out.sizes(), kLong);
   int64_t *rows = indices.data_ptr<int64_t>(), *columns = rows + out.int_sizes()[1];
   for (int64_t r = 0; r < row; ++r) {
-    int64_t edge = std::clamp<int64_t>(r + offset + (upper ? 0 : 1), 0, col);
+    int64_t edge = row_edge(r, col, offset, upper);
     for (int64_t c = upper ? edge : 0; c < (upper ? col : edge); ++c) {
       *rows++ = r;
       *columns++ = c;

@@ -21,6 +21,7 @@ Tensor window(const char* name, const A& a, F&& f) {
     failf("{} requires non-negative window_length, got window_length={}", name, a.window_length);
   if (a.window_length == 0) return zeros({0}, type, a.layout, a.device, a.pin_memory);
   if (a.window_length == 1) return ones({1}, type, a.layout, a.device, a.pin_memory);
+  if (a.window_length == INT64_MAX) fail("upper bound and lower bound inconsistent with step sign");
   int64_t n = a.window_length + (a.periodic ? 1 : 0);
   // Half types compute in float.
   DType work = compute_dtype(type);

@@ -19,7 +19,7 @@ double polygamma_at(int64_t n, double x) {
   if (std::isnan(x)) return x;
   if (x <= 0 && x == std::floor(x)) return n % 2 ? INFINITY : -INFINITY;
   if (x < -1e6) return NAN;  // as many terms as numbers up to zero
-  double s = static_cast<double>(n + 1), total = 0;
+  double s = static_cast<double>(n) + 1, total = 0;
   double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
   while (x < 20 + static_cast<double>(n)) {
     const double term = std::pow(x, -s);
