@@ -176,16 +176,15 @@ def _rebuild(cls, data, target_dtype, sizes, requires_grad, parameter, attribute
     else:
         memory = _tern._from_bytes(data, _tern.uint8, (len(data),))
         result = _tern._from_storage(memory, target_dtype, sizes, strides, 0)
-    if cls is not Tensor:
-        result = _tern._make_subclass(cls, result, requires_grad, parameter)
-    elif requires_grad:
-        result.requires_grad_()
-    result.__dict__.update(attributes)
-    return result
+    return _with_state(cls, result, requires_grad, parameter, attributes)
 
 
 def _rebuild_nested(cls, buffer, sizes, strides, offsets, requires_grad, parameter, attributes):
     result = _op("_nested_view_from_buffer_copy")(buffer, sizes, strides, offsets)
+    return _with_state(cls, result, requires_grad, parameter, attributes)
+
+
+def _with_state(cls, result, requires_grad, parameter, attributes):
     if cls is not Tensor:
         result = _tern._make_subclass(cls, result, requires_grad, parameter)
     elif requires_grad:
