@@ -1,5 +1,6 @@
 #include "tern/capture/functional.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "tern/base/format.h"
@@ -26,13 +27,21 @@ struct Unwrapped {
   }
 };
 
-// The functional form of an operator that writes to its first argument; nullptr if it has none.
+// The functional form of an operator that writes to arguments: what the operator returns besides them, then
+// their new values. nullptr if it has none.
 const Op* functional_form(const Op& op) {
   if (op.functional) return op.functional;
-  std::string name = op.schema().name.str();
-  if (name.back() != '_') return nullptr;
-  name.pop_back();
-  return find_op(Symbol(name), op.schema().overload);
+  const Schema& schema = op.schema();
+  std::string name = schema.name.str();
+  if (name.back() == '_') {
+    name.pop_back();
+    if (const Op* form = find_op(Symbol(name), schema.overload)) return form;
+  }
+  const Op* form = find_op(Symbol(name + "_functional"), schema.overload);
+  auto same_name = [](const SchemaArg& a, const SchemaArg& b) { return a.name == b.name; };
+  const bool fits = form && std::equal(schema.args.begin(), schema.args.end(), form->schema().args.begin(),
+                                       form->schema().args.end(), same_name);
+  return fits ? form : nullptr;
 }
 
 void attach(const Tensor& outer, AliasView view) {
@@ -238,7 +247,10 @@ void Functional::call(const Op& op, const Arg* args, Value* results) {
     Unwrapped inner(*this, op, args);
     std::vector<Value> made(std::max<int>(form.results, 1));
     descend(rung_functional, form, inner.args.data(), made.data());
-    int r = 0;
+    int written = 0;
+    for (int i = 0; i < op.arity; ++i) written += schema.args[i].alias.write;
+    int r = std::max(form.results - written, 0);
+    for (int i = 0; i < r; ++i) results[i] = wrap(made[i]);
     for (int i = 0; i < op.arity && r < form.results; ++i) {
       if (!schema.args[i].alias.write) continue;
       const Tensor& target = args[i].tensor();
@@ -250,7 +262,8 @@ void Functional::call(const Op& op, const Arg* args, Value* results) {
             "input",
             op.qualified());
       }
-      results[r++] = Value(target);
+      if (r < op.results) results[r] = Value(target);
+      ++r;
     }
     return;
   }

@@ -128,8 +128,7 @@ void Retracer::run_node(const ir::Node& node) {
       values_[&node.output()] = tern::Value(core_.Recorder::item(t, Loc{})->sym());
       return;
     }
-    // Assertions have a body that checks; what the program needs is the node.
-    bool keep = op->is(op_impure) || text.starts_with("lift_fresh_copy(");
+    bool keep = is_effect(*op) || text.starts_with("lift_fresh_copy(");
     if (keep)
       for (tern::Value& v : inputs) v = plain(v);
     const Schema& schema = op->schema();

@@ -20,15 +20,19 @@ struct HigherOrder;
 
 namespace tern::capture {
 
+// Assertions have a body that checks; what the program needs is the node.
+inline bool is_effect(const Op& op) { return op.is(op_impure) && !op.schema().mutates(); }
+
 // The core rung: expands what it is asked to, records the rest.
 class Core : public Recorder {
  public:
   Core(ir::Graph& graph, const Function<bool(const Op&)>& expand)
       : Recorder(graph, rung_core), expand_(expand) {}
   void call(const Op& op, const Arg* args, tern::Value* results) override {
-    if (op.body && expand_ && expand_(op)) return op.body(op, args, results);
+    if (op.body && expand_ && !keeps(op)) return op.body(op, args, results);
     Recorder::call(op, args, results);
   }
+  bool keeps(const Op& op) const override { return is_effect(op) || (expand_ && !expand_(op)); }
 
  private:
   const Function<bool(const Op&)>& expand_;

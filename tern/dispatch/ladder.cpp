@@ -53,11 +53,18 @@ Tensor call1(const Op& op, const Arg* args) {
 
 namespace {
 
+// Whether a rung further down takes an operator that has only a body as it is.
+bool is_met_whole(const Op& op, uint8_t bits) {
+  if ((bits & rung_meaning) && has_quantized_rule(op)) return true;
+  const Mode* core = thread_state.modes[3];
+  return (bits & rung_core) && core && core->keeps(op);
+}
+
 void climb(const Op& op, const Arg* args, Value* results, uint8_t bits) {
   ThreadState& state = thread_state;
   if (bits & rung_record) return state.modes[0]->call(op, args, results);
   if ((bits & rung_meaning) && nested_call(op, args, results, bits)) return;
-  if (op.is(op_composite) && !((bits & rung_meaning) && has_quantized_rule(op))) {
+  if (op.is(op_composite) && !is_met_whole(op, bits)) {
     if (op.check) op.check(args);
     if (~op.dtypes && !any_fake(op, args)) check_dtype(op, args);
     return op.body(op, args, results);
@@ -84,6 +91,7 @@ void descend(Rung from, const Op& op, const Arg* args, Value* results) {
 SymInt Mode::size(const Tensor& t, int64_t d, Loc) { return t->sizes[d]; }
 std::optional<Scalar> Mode::item(const Tensor&, Loc) { return std::nullopt; }
 std::optional<SymInt> Mode::unknown_size(Loc) { return std::nullopt; }
+bool Mode::keeps(const Op&) const { return false; }
 
 SymInt recorded_size(const Tensor& t, int64_t d, Loc loc) {
   Mode* mode = thread_state.modes[0];

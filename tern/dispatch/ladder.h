@@ -20,6 +20,8 @@ class Mode {
   virtual std::optional<Scalar> item(const Tensor& t, Loc loc);
   // The size of a result that depends on data (nonzero): under export an unbacked symbol.
   virtual std::optional<SymInt> unknown_size(Loc loc);
+  // On the core rung: whether the call of an operator that has only a body comes here, not those of the body.
+  virtual bool keeps(const Op& op) const;
   Mode* below = nullptr;  // what was mounted on this rung before
 };
 

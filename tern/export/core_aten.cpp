@@ -16,7 +16,20 @@ bool is_one_of(const Op& op, Span<const std::string_view> names) {
 // What PyTorch's table of decompositions leaves alone, though it is no core ATen and Tern has a body for it.
 bool is_kept(const Op& op) {
   static constexpr std::string_view kept[] = {
+      "_batch_norm_with_update",
+      "_batch_norm_with_update_functional",
+      "_conj",
+      "_trilinear",
+      "addbmm",
       "addmv",
+      "cholesky",
+      "dist",
+      "ldexp.Tensor",
+      "narrow_copy",
+      "put",
+      "round.decimals",
+      "triangular_solve",
+      "unbind_copy.int",
       "var_mean.correction",
       "new_empty_strided",
       "replication_pad1d_backward",
@@ -31,8 +44,9 @@ bool is_kept(const Op& op) {
 // Core ATen that its table expands all the same.
 bool is_expanded_too(const Op& op) {
   static constexpr std::string_view expanded[] = {
-      "col2im",      "fill.Scalar",       "reflection_pad1d",  "reflection_pad2d", "reflection_pad3d",
-      "squeeze.dim", "replication_pad2d", "replication_pad3d", "select_scatter",
+      "adaptive_avg_pool1d", "avg_pool1d",       "col2im",           "fill.Scalar",
+      "reflection_pad1d",    "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
+      "replication_pad3d",   "select_scatter",   "squeeze.dim",
   };
   return op.body && is_one_of(op, expanded);
 }

@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
+#include "tern/export/effects.h"
 #include "tern/export/numbers.h"
 #include "tern/export/pt2_control.h"
 #include "tern/export/pt2_names.h"
@@ -307,9 +308,22 @@ class ProgramJson {
 
   // auto_functionalized_v2(operator, x=..., _all_bases=[...]), and what nobody knows.
   void named_inputs(const ir::Node& n) {
+    if (n.is("higher_order::with_effects")) return tied_inputs(n);
     if (const Value* target = n.attribute("operator"))
       named_argument("", false, [&] { one_value("as_operator", target_of(target->string())); });
     plain_inputs(n, false);
+  }
+  // with_effects(token, operator, the operator's arguments...).
+  void tied_inputs(const ir::Node& n) {
+    const std::string target = n.attribute("operator")->string();
+    const Schema& schema = get_op(target).schema();
+    named_argument("", false, [&] { argument(n.input(0)); });
+    named_argument("", false, [&] { one_value("as_operator", target_of(target)); });
+    for (size_t i = 1; i < n.inputs().size(); ++i) {
+      const SchemaArg& arg = schema.args[i - 1];
+      named_argument(arg.keyword_only ? arg.name.view() : "", arg.keyword_only,
+                     [&] { argument(n.input(i), &arg.type); });
+    }
   }
 
   void node_output(const ir::Value& v) {
@@ -761,7 +775,8 @@ class ProgramJson {
 }  // namespace
 
 std::string program_json(const ExportedProgram& program) {
-  ExportedProgram lowered = with_tensors_for_numbers(with_identifiers(with_control_operators(program)));
+  ExportedProgram lowered =
+      with_tensors_for_numbers(with_identifiers(with_tokens(with_control_operators(program))));
   return ProgramJson(lowered).write();
 }
 

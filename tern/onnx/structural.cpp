@@ -82,7 +82,8 @@ bool Driver::lower_structural(const ir::Node& node) {
   }
   std::string_view base = base_name(kind);
   if (base.starts_with("sym_constrain_range") || base == "_assert_scalar" || base == "_assert_async" ||
-      base == "_assert_tensor_metadata" || base == "_check" || base.starts_with("_functional_assert")) {
+      base == "_assert_tensor_metadata" || base == "_check" || base == "_linalg_check_errors" ||
+      base.starts_with("_functional_assert")) {
     for (const ir::Value* v : node.outputs()) bind(*v, Slot::of(tern::Value()));
     return true;
   }

@@ -42,7 +42,7 @@ void kernel_gelu_backward(const args::gelu_backward& a, Out out) {
 Shapes shape_log_sigmoid_forward(const args::log_sigmoid_forward& a) { return {like(a.self), like(a.self)}; }
 Tensor body_softplus(const args::softplus& a) {
   Tensor scaled = times(a.self, a.beta), soft = log1p(exp(scaled));
-  return where(gt(scaled, a.threshold), a.self, a.beta.equals(1) ? soft : div(soft, a.beta));
+  return where(gt(scaled, a.threshold), a.self, a.beta.equals(1) ? soft : soft / a.beta);
 }
 std::tuple<Tensor, Tensor> body_log_sigmoid_forward(const args::log_sigmoid_forward& a) {
   Tensor least = minimum(new_zeros(a.self, Dims{}), a.self), buffer = exp(neg(abs(a.self)));

@@ -170,10 +170,10 @@ Tensor body_tensordot(const args::tensordot& a) {
   for (size_t i = 0; i < a.dims_self.size(); ++i) {
     int64_t d = wrap_dim(a.dims_self[i], x.dim()), e = wrap_dim(a.dims_other[i], y.dim());
     SymInt p = x.size(d), q = y.size(e);
-    if (p == 1) {
-      y = sum(y, Ints(e), true, y.dtype());
-    } else if (q == 1) {
+    if (q == 1) {
       x = sum(x, Ints(d), true, x.dtype());
+    } else if (p == 1) {
+      y = sum(y, Ints(e), true, y.dtype());
     } else {
       if (!(p == q))
         failf(
@@ -203,9 +203,14 @@ Tensor body_tensordot(const args::tensordot& a) {
       columns *= y.size(d);
       sizes.push_back(y.size(d));
     }
-  Tensor left = reshape(permute(x, order_x), {rows, common}),
-         right = reshape(permute(y, order_y), {common, columns});
-  return reshape(mm(left, right), sizes);
+  x = permute(x, order_x);
+  y = permute(y, order_y);
+  if (surely_eq(rows * columns, 1)) {
+    bool flat = x.is_contiguous() && y.is_contiguous();
+    Tensor product = flat ? dot(flatten(x), flatten(y)) : sum(squeeze(x) * squeeze(y), x.dtype());
+    return reshape(product, sizes);
+  }
+  return reshape(mm(reshape(x, {rows, common}), reshape(y, {common, columns})), sizes);
 }
 
 Tensor body_kron(const args::kron& a) {
@@ -279,10 +284,10 @@ Tensor body_linalg_multi_dot(const args::linalg_multi_dot& a) {
       failf("multi_dot(): tensors {} and {} with shapes {} and {} cannot be multiplied", i - 1, i,
             str(m[i - 1].sizes()), str(m[i].sizes()));
   }
-  Tensor out = multiply_chain(m);
-  if (column) out = squeeze(out, 1);
-  if (row) out = squeeze(out, 0);
-  return out;
+  Dims sizes;
+  if (!row) sizes.push_back(m[0].size(0));
+  if (!column) sizes.push_back(m[n - 1].size(1));
+  return view(multiply_chain(m), sizes);
 }
 
 Tensor body_linalg_vander(const args::linalg_vander& a) {

@@ -490,9 +490,9 @@ Tensor as_type(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : _
 
 Tensor minus(const Tensor& a, const Tensor& b) { return sub(a, b); }
 Scalar minus(const Scalar& a, const Scalar& b) { return a - b; }
-Tensor minus(const Tensor& a, const Scalar& b) { return sub(a, b); }
+Tensor minus(const Tensor& a, const Scalar& b) { return a - b; }
 Tensor minus(const Scalar& a, const Tensor& b) { return rsub(b, a); }
-Tensor over(const Tensor& a, double n) { return div(a, n); }
+Tensor over(const Tensor& a, double n) { return a / n; }
 Scalar over(const Scalar& a, double n) { return a / Scalar(n); }
 
 // From both ends inwards, so that both are exact; the ends are numbers or tensors that hold one.
@@ -513,8 +513,8 @@ Tensor spaced(const Start& start, const End& end, int64_t steps, std::optional<D
   DType inside = is_integral(result, true) ? kLong : result == kHalf || result == kBFloat16 ? kFloat : result;
   auto step = over(minus(end, start), static_cast<double>(steps - 1));
   Tensor first = lt(counts, static_cast<double>(steps) / 2);
-  Tensor from_start = add(mul(as_type(counts, inside), step), start);
-  Tensor from_end = minus(end, mul(as_type(rsub(counts, steps - 1), inside), step));
+  Tensor from_start = as_type(counts, inside) * step + start;
+  Tensor from_end = minus(end, as_type(rsub(counts, steps - 1), inside) * step);
   return as_type(where(first, from_start, from_end), result);
 }
 

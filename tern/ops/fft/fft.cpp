@@ -216,7 +216,7 @@ Tensor c2r_one(const Tensor& self, std::optional<SymInt> n, int64_t dim, std::op
   SymInt size = n.value_or((x.size(d) - 1) * 2);
   check_points(size);
   if (n) x = resized(x, d, floor_div(size, 2) + 1);
-  return _fft_c2r(forward ? conj(x) : x, Ints(d), norm_mode(norm, forward), size);
+  return _fft_c2r(forward ? clone(conj(x)) : x, Ints(d), norm_mode(norm, forward), size);
 }
 
 struct Many {
@@ -300,7 +300,7 @@ Tensor body_fft_hfftn(const args::fft_hfftn& a) {
   int64_t mode = norm_mode(a.norm, true), end = m.dims.back();
   m.dims.pop_back();
   if (!m.dims.empty()) x = _fft_c2c(x, syms(m.dims), mode, true);
-  return _fft_c2r(conj(x), Ints(end), mode, last);
+  return _fft_c2r(clone(conj(x)), Ints(end), mode, last);
 }
 Tensor body_fft_ihfftn(const args::fft_ihfftn& a) {
   check_real("ihfftn", a.self);

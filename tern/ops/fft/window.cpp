@@ -176,7 +176,7 @@ Tensor body_istft(const args::istft& a) {
     x = fft_irfft(half ? x : slice(x, -1, SymInt(0), SymInt(a.n_fft / 2 + 1)), SymInt(a.n_fft), 2, norm);
   Tensor y =
       unfold_backward(x * reshape(window, {1, 1, SymInt(a.n_fft)}), {x.size(0), whole}, 1, a.n_fft, s.hop);
-  Tensor squares = expand(unsqueeze(unsqueeze(window * window, 0), 0), {1, frames, SymInt(a.n_fft)});
+  Tensor squares = expand(pow(window, 2), {1, frames, SymInt(a.n_fft)});
   Tensor envelope = unfold_backward(squares, {1, whole}, 1, a.n_fft, s.hop);
   SymInt start = a.center ? a.n_fft / 2 : 0;
   SymInt end = a.length ? start + SymInt(*a.length) : a.center ? whole - SymInt(a.n_fft / 2) : whole;

@@ -180,7 +180,7 @@ Tensor put_along(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 Tensor body_index_add(const args::index_add& a) {
   bool plain = a.alpha.is_int() && a.alpha.to_int() == 1;
-  return put_along(a.self, a.dim, a.index, plain ? a.source : mul(a.source, a.alpha), true);
+  return put_along(a.self, a.dim, a.index, plain ? a.source : times(a.source, a.alpha), true);
 }
 Tensor body_index_copy(const args::index_copy& a) {
   return put_along(a.self, a.dim, a.index, a.source, false);

@@ -189,8 +189,8 @@ Tensor body_linalg_cond(const args::linalg_cond& a) {
     Tensor s = linalg_svdvals(a.self);
     if (s.numel().is_int() && s.numel().as_int() == 0)
       return zeros(batch_of(a.self), to_real(a.self.dtype()));
-    Tensor large = select(s, -1, 0), small = select(s, -1, -1);
-    return a.p && a.p->to_double() < 0 ? small / large : large / small;
+    Tensor large = narrow(s, -1, SymInt(0), 1), small = narrow(s, -1, s.size(-1) - 1, 1);
+    return squeeze(a.p && a.p->to_double() < 0 ? small / large : large / small, -1);
   }
   double p = a.p->to_double();
   if (std::abs(p) != 1 && !std::isinf(p)) failf("linalg.cond got an invalid norm type: {}", a.p->str());

@@ -99,84 +99,78 @@ Tensor without_repeats(Tensor t, Labels& labels) {
   return t;
 }
 
-Tensor sum_out(Tensor t, Labels& labels, const Labels& kept) {
-  SmallVector<int64_t, 6> dims;
-  Labels rest;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (has(kept, labels[i]))
-      rest.push_back(labels[i]);
-    else
-      dims.push_back(static_cast<int64_t>(i));
-  }
-  if (!dims.empty()) t = sum(t, Ints(dims));
-  labels = rest;
-  return t;
-}
-
-// t's dims in the order of `wanted`; a label it does not have becomes a dim of size one.
-Tensor arrange(const Tensor& t, const Labels& labels, const Labels& wanted) {
+// t with a dim for every label of `all`, in that order; one that it does not have gets size one.
+Tensor arrange(Tensor t, Labels labels, const Labels& all) {
   SmallVector<int64_t, 6> order;
-  for (int label : wanted)
-    for (size_t i = 0; i < labels.size(); ++i)
-      if (labels[i] == label) order.push_back(static_cast<int64_t>(i));
-  Tensor result = permute(t, Ints(order));
-  for (size_t i = 0; i < wanted.size(); ++i)
-    if (!has(labels, wanted[i])) result = unsqueeze(result, static_cast<int64_t>(i));
-  return result;
+  for (int label : all) {
+    auto at = std::find(labels.begin(), labels.end(), label);
+    order.push_back(at - labels.begin());
+    if (at != labels.end()) continue;
+    t = unsqueeze(t, t.dim());
+    labels.push_back(label);
+  }
+  return permute(t, Ints(order));
 }
 
-// One product of two operands; labels in neither `kept` are summed over.
-Tensor contract(const Tensor& a, Labels la, const Tensor& b, Labels lb, const Labels& kept, Labels& result) {
-  Tensor x = a, y = b;
-  Labels kept_a = kept, kept_b = kept;
-  kept_a.insert(kept_a.end(), lb.begin(), lb.end());
-  kept_b.insert(kept_b.end(), la.begin(), la.end());
-  x = sum_out(x, la, kept_a);
-  y = sum_out(y, lb, kept_b);
+bool is_one(const Tensor& t, int64_t d) { return surely_eq(t.sizes()[static_cast<size_t>(d)], 1); }
+
+// The product of two arranged operands, summed over the dims that are `done`, which stay with size one: one
+// product of matrices. Dims of size one meet any size. The first `outputs` dims are those of the result.
+Tensor contract(Tensor x, Tensor y, const std::vector<bool>& done, int64_t outputs) {
+  SmallVector<int64_t, 6> of_x, of_y, both, left, right, summed;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    bool in_x = !is_one(x, d), in_y = !is_one(y, d), gone = done[static_cast<size_t>(d)];
+    if (in_x && in_y && x.sizes()[d] != y.sizes()[d])
+      failf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: {} {}",
+            str(x.sizes()), str(y.sizes()));
+    if (gone && in_x && in_y) summed.push_back(d);
+    if (gone && in_x != in_y) (in_x ? of_x : of_y).push_back(d);
+  }
+  if (!of_x.empty()) x = sum(x, Ints(of_x), true);
+  if (!of_y.empty()) y = sum(y, Ints(of_y), true);
   if (x.dtype() != y.dtype()) {  // a sum of small integers is int64
     DType common = promote(x.dtype(), y.dtype());
     x = to(x, common);
     y = to(y, common);
   }
-  Labels both, left, right, summed;
-  for (int label : la) (!has(lb, label) ? left : has(kept, label) ? both : summed).push_back(label);
-  for (int label : lb)
-    if (!has(la, label)) right.push_back(label);
-  Labels order_a = both, order_b = both;
-  for (const Labels* part : {&left, &summed}) order_a.insert(order_a.end(), part->begin(), part->end());
-  for (const Labels* part : {&summed, &right}) order_b.insert(order_b.end(), part->begin(), part->end());
-  x = arrange(x, la, order_a);
-  y = arrange(y, lb, order_b);
-  auto size = [](const Tensor& t, size_t from, size_t count) {
-    return product(Span<const SymInt>(t.sizes().data() + from, count));
-  };
-  // A dim of size one meets any size.
-  Dims wide_a(x.sizes()), wide_b(y.sizes());
-  size_t nb = both.size(), nl = left.size(), ns = summed.size();
-  auto agree = [&](size_t i, size_t k) {
-    if (surely_eq(wide_a[i], 1))
-      wide_a[i] = wide_b[k];
-    else if (surely_eq(wide_b[k], 1))
-      wide_b[k] = wide_a[i];
-    else if (wide_a[i] != wide_b[k])
-      failf("einsum(): operands do not broadcast with remapped shapes [original->remapped]: {} {}",
-            str(a.sizes()), str(b.sizes()));
-  };
-  for (size_t i = 0; i < nb; ++i) agree(i, i);
-  for (size_t i = 0; i < ns; ++i) agree(nb + nl + i, nb + i);
-  x = expand(x, wide_a);
-  y = expand(y, wide_b);
-  Dims shape(Span<const SymInt>(wide_a.data(), nb + nl));
-  for (size_t i = 0; i < right.size(); ++i) shape.push_back(wide_b[nb + ns + i]);
-  SymInt batch = size(x, 0, nb), rows = size(x, nb, nl), inside = size(x, nb + nl, ns),
-         columns = size(y, nb + ns, right.size());
-  Tensor flat_x = reshape(x, {batch, rows, inside}), flat_y = reshape(y, {batch, inside, columns});
-  // Where nothing is summed every type can be multiplied, bool included.
-  Tensor product = ns == 0 ? mul(flat_x, flat_y) : bmm(flat_x, flat_y);
-  result = both;
-  result.insert(result.end(), left.begin(), left.end());
-  result.insert(result.end(), right.begin(), right.end());
-  return view(product, shape);
+  if (summed.empty()) return x * y;
+  // The operand with the result's first dim is the left one.
+  for (int64_t d = 0; d < outputs; ++d) {
+    if (is_one(x, d) == is_one(y, d)) continue;
+    if (is_one(x, d)) std::swap(x, y);
+    break;
+  }
+  SymInt batch = 1, rows = 1, inside = 1, columns = 1;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    SymInt m = x.sizes()[d], n = y.sizes()[d];
+    if (std::find(summed.begin(), summed.end(), d) != summed.end()) {
+      inside *= m;
+    } else if (is_one(x, d)) {
+      right.push_back(d);
+      columns *= n;
+    } else if (is_one(y, d)) {
+      left.push_back(d);
+      rows *= m;
+    } else {
+      both.push_back(d);
+      batch *= m;
+    }
+  }
+  SmallVector<int64_t, 6> order_x, order_y, back(static_cast<size_t>(x.dim()), 0);
+  for (const auto* part : {&both, &left, &summed, &right})
+    for (int64_t d : *part) order_x.push_back(d);
+  for (const auto* part : {&both, &summed, &right, &left})
+    for (int64_t d : *part) order_y.push_back(d);
+  Dims sizes;
+  for (size_t i = 0; i < order_x.size(); ++i) {
+    int64_t d = order_x[i];
+    back[static_cast<size_t>(d)] = static_cast<int64_t>(i);
+    bool gone = std::find(summed.begin(), summed.end(), d) != summed.end();
+    sizes.push_back(gone ? SymInt(1) : is_one(x, d) ? y.sizes()[d] : x.sizes()[d]);
+  }
+  Tensor flat_x = reshape(permute(x, Ints(order_x)), {batch, rows, inside}),
+         flat_y = reshape(permute(y, Ints(order_y)), {batch, inside, columns});
+  return permute(view(bmm(flat_x, flat_y), sizes), Ints(back));
 }
 
 }  // namespace
@@ -217,18 +211,29 @@ Tensor body_einsum(const args::einsum& a) {
       if (isalpha(c) && times == 1) output.push_back(c);
     }
   }
+  // The result's labels, then those to be summed over: an ellipsis and letters in their order.
+  Labels all = output;
+  for (int k = most; k-- > 0;)
+    if (!has(all, first_ellipsis + k)) all.push_back(first_ellipsis + k);
+  for (int c = 'A'; c <= 'z'; ++c)
+    if (!has(all, c) && std::any_of(labels.begin(), labels.end(), [&](const Labels& l) { return has(l, c); }))
+      all.push_back(c);
+  int64_t outputs = static_cast<int64_t>(output.size()), dims = static_cast<int64_t>(all.size());
+  for (size_t i = 0; i < operands.size(); ++i) operands[i] = arrange(operands[i], labels[i], all);
   Tensor result = operands[0];
-  Labels current = labels[0];
   for (size_t i = 1; i < operands.size(); ++i) {
-    Labels kept = output;
-    for (size_t k = i + 1; k < operands.size(); ++k)
-      kept.insert(kept.end(), labels[k].begin(), labels[k].end());
-    Labels next;
-    result = contract(result, current, operands[i], labels[i], kept, next);
-    current = next;
+    std::vector<bool> done(all.size());
+    for (size_t d = output.size(); d < all.size(); ++d)
+      done[d] = std::none_of(labels.begin() + static_cast<int64_t>(i) + 1, labels.end(),
+                             [&](const Labels& l) { return has(l, all[d]); });
+    result = contract(result, operands[i], done, outputs);
   }
-  result = sum_out(result, current, output);
-  return arrange(result, current, output);
+  if (outputs == dims) return result;
+  if (operands.size() > 1)
+    return view(result, Dims(Span<const SymInt>(result.sizes().data(), output.size())));
+  SmallVector<int64_t, 6> rest;
+  for (int64_t d = outputs; d < dims; ++d) rest.push_back(d);
+  return sum(result, Ints(rest));
 }
 
 }  // namespace tern

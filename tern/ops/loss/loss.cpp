@@ -103,6 +103,10 @@ Tensor body_poisson_nll_loss(const args::poisson_nll_loss& a) {
   return reduce_loss(each, a.reduction);
 }
 
+Tensor body_hinge_embedding_loss(const args::hinge_embedding_loss& a) {
+  Tensor none = zeros_like(a.self), missing = clamp_min(full_like(empty_like(a.self), a.margin) - a.self, 0);
+  return reduce_loss(where(a.target != 1, missing, none) + where(a.target != -1, a.self, none), a.reduction);
+}
 Tensor body_cosine_similarity(const args::cosine_similarity& a) {
   Dims sizes = broadcast_sizes(a.x1.sizes(), a.x2.sizes());
   const DType d = result_type({a.x1, a.x2});

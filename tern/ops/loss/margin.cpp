@@ -133,11 +133,11 @@ Tensor body_cosine_embedding_loss(const args::cosine_embedding_loss& a) {
     failf("{}D target tensor expects {}D input tensors, but found inputs with sizes {} and {}.", n, n + 1,
           str(a.input1.sizes()), str(a.input2.sizes()));
   const double eps = 1e-12;
-  Tensor dot = (a.input1 * a.input2).sum({n}), one = (a.input1 * a.input1).sum({n}) + eps,
-         two = (a.input2 * a.input2).sum({n}) + eps;
+  Tensor dot = (a.input1 * a.input2).sum({n}), one = add((a.input1 * a.input1).sum({n}), eps),
+         two = add((a.input2 * a.input2).sum({n}), eps);
   Tensor cosine = dot / sqrt(one * two), none = zeros_like(cosine);
-  Tensor alike = where(a.target == 1, 1 - cosine, none);
-  Tensor apart = where(a.target == -1, clamp_min(cosine - a.margin, 0), none);
+  Tensor alike = where(a.target == 1, full_like(empty_like(cosine), 1) - cosine, none);
+  Tensor apart = where(a.target == -1, clamp_min(sub(cosine, a.margin), 0), none);
   return reduce_loss(alike + apart, a.reduction);
 }
 

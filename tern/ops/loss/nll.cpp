@@ -72,14 +72,13 @@ Tensor with_probabilities(const args::cross_entropy_loss& a, int64_t dim) {
     target = target * (1 - a.label_smoothing) + a.label_smoothing / static_cast<double>(classes.guard_int());
   Tensor product = logs * target;
   if (a.weight.defined()) product = product * along_classes(a.weight, a.self);
-  Tensor each = neg(sum(product, dim));
-  if (a.reduction == 0) return each;
-  Tensor total = sum(each);
+  if (a.reduction == 0) return neg(sum(product, dim));
+  Tensor total = neg(sum(product));
   if (a.reduction == 2) return total;
   SymInt samples = 1;
   for (int64_t d = 0; d < a.self.dim(); ++d)
     if (d != dim) samples *= a.self.sizes()[d];
-  return total / samples;
+  return div(total, Scalar(samples));
 }
 
 Tensor smoothed(const args::cross_entropy_loss& a, int64_t dim) {

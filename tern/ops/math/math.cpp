@@ -98,7 +98,7 @@ Tensor add_in_logarithms(const Tensor& self, const Tensor& other, bool of_two) {
   Tensor larger = where(first, a, b), smaller = where(first, b, a);
   Tensor same = logical_and(of_two ? isinf(a) : logical_not(isfinite(a)), eq(a, b));
   Tensor gap = sub(smaller, larger);
-  Tensor more = of_two ? mul(log1p(exp2(gap)), Scalar(1 / std::log(2.0))) : log1p(exp(gap));
+  Tensor more = of_two ? log1p(exp2(gap)) * (1 / std::log(2.0)) : log1p(exp(gap));
   return where(same, a, add(larger, more));
 }
 

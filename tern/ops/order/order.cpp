@@ -12,6 +12,7 @@
 #include "tern/ops/formulas.h"
 #include "tern/ops/index/indices.h"
 #include "tern/ops/order.args.h"
+#include "tern/ops/view/geometry.h"
 
 namespace tern {
 namespace {
@@ -169,12 +170,14 @@ Tensor quantile_of(const char* op, const Tensor& self, const Tensor& q, std::opt
   if (sorted.dim() == 0) sorted = unsqueeze(sorted, 0);
   Tensor places;
   if (ignore_nan) {
-    places = q * (sum(logical_not(isnan(sorted)), Ints(-1), true) - 1);
+    places = q * sub(sum(logical_not(isnan(sorted)), Ints(-1), true), 1);
     places = masked_fill(places, places < 0, 0);
   } else {
     SymInt last = sorted.size(-1) - 1;
     Tensor bad = any(isnan(sorted), -1, true);
-    places = masked_fill(q * Operand(last), bad, Scalar(last));
+    places = mul(q, Scalar(last));
+    Dims common = broadcast_sizes(places.sizes(), bad.sizes());
+    places = masked_fill(expanded(places, common), expanded(bad, common), Scalar(last));
   }
   if (places.dim() == 0 || q.dim() == 0)
     places = sorted.dim() == places.dim() ? places : expand(places, [&] {

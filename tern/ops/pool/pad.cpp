@@ -382,7 +382,38 @@ Tensor body__pad_circular(const args::_pad_circular& a) {
   return t.is_same(a.self) ? clone(t) : t;
 }
 
-Tensor body_pixel_shuffle(const args::pixel_shuffle& a) {
+namespace {
+
+// How blocks of pixels and channels change places: the sizes when they are taken apart, the order in which
+// they are put together again, and the sizes then.
+struct Shuffle {
+  Dims apart, joined;
+  SmallVector<int64_t, 6> order;
+
+  Shuffle(Span<const SymInt> sizes, std::initializer_list<SymInt> last, std::initializer_list<int64_t> moved,
+          std::initializer_list<SymInt> result)
+      : apart(sizes.first(sizes.size() - 3)), joined(apart) {
+    int64_t before = static_cast<int64_t>(apart.size());
+    for (int64_t d = 0; d < before; ++d) order.push_back(d);
+    for (SymInt v : last) apart.push_back(v);
+    for (int64_t d : moved) order.push_back(before + d);
+    for (SymInt v : result) joined.push_back(v);
+  }
+  Tensor of(const Tensor& t) const {
+    return clone(reshape(permute(view(t, apart), order), joined), MemoryFormat::contiguous);
+  }
+  void run(const Tensor& from, const Tensor& to) const {
+    Tensor parts = row_major(from).as_view(apart, contiguous_strides(apart));
+    Dims sizes, strides;
+    for (int64_t d : order) {
+      sizes.push_back(parts.sizes()[d]);
+      strides.push_back(parts.strides()[d]);
+    }
+    copy_elements(parts.as_view(sizes, strides), to.as_view(sizes, contiguous_strides(sizes)));
+  }
+};
+
+Shuffle shuffle(const args::pixel_shuffle& a) {
   int64_t r = a.upscale_factor, n = a.self.dim();
   if (n < 3)
     failf("pixel_shuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)", n);
@@ -394,16 +425,10 @@ Tensor body_pixel_shuffle(const args::pixel_shuffle& a) {
         "upscale_factor, but input.size(-3)={} is "
         "not divisible by {}",
         s[n - 3].str(), r * r);
-  Dims split(Span<const SymInt>(s.data(), static_cast<size_t>(n - 3))), joined(split);
   SymInt c = floor_div(s[n - 3], r * r), h = s[n - 2], w = s[n - 1];
-  for (SymInt v : {c, SymInt(r), SymInt(r), h, w}) split.push_back(v);
-  for (SymInt v : {c, h * r, w * r}) joined.push_back(v);
-  SmallVector<int64_t, 6> order;
-  for (int64_t d = 0; d < n - 3; ++d) order.push_back(d);
-  for (int64_t d : {0, 3, 1, 4, 2}) order.push_back(n - 3 + d);
-  return reshape(permute(reshape(a.self, split), order), joined);
+  return {s, {c, r, r, h, w}, {0, 3, 1, 4, 2}, {c, h * r, w * r}};
 }
-Tensor body_pixel_unshuffle(const args::pixel_unshuffle& a) {
+Shuffle shuffle(const args::pixel_unshuffle& a) {
   int64_t r = a.downscale_factor, n = a.self.dim();
   if (n < 3)
     failf("pixel_unshuffle expects input to have at least 3 dimensions, but got input with {} dimension(s)",
@@ -415,14 +440,21 @@ Tensor body_pixel_unshuffle(const args::pixel_unshuffle& a) {
         "pixel_unshuffle expects height and width to be divisible by downscale_factor, but {} and {} are not "
         "divisible by {}",
         s[n - 2].str(), s[n - 1].str(), r);
-  Dims split(Span<const SymInt>(s.data(), static_cast<size_t>(n - 3))), joined(split);
   SymInt c = s[n - 3], h = floor_div(s[n - 2], r), w = floor_div(s[n - 1], r);
-  for (SymInt v : {c, h, SymInt(r), w, SymInt(r)}) split.push_back(v);
-  for (SymInt v : {c * (r * r), h, w}) joined.push_back(v);
-  SmallVector<int64_t, 6> order;
-  for (int64_t d = 0; d < n - 3; ++d) order.push_back(d);
-  for (int64_t d : {0, 2, 4, 1, 3}) order.push_back(n - 3 + d);
-  return reshape(permute(reshape(a.self, split), order), joined);
+  return {s, {c, h, r, w, r}, {0, 2, 4, 1, 3}, {c * (r * r), h, w}};
 }
+
+}  // namespace
+
+Tensor body_pixel_shuffle(const args::pixel_shuffle& a) { return shuffle(a).of(a.self); }
+Shapes shape_pixel_shuffle(const args::pixel_shuffle& a) {
+  return {Shape(shuffle(a).joined, a.self.dtype())};
+}
+void kernel_pixel_shuffle(const args::pixel_shuffle& a, Out out) { shuffle(a).run(a.self, out[0]); }
+Tensor body_pixel_unshuffle(const args::pixel_unshuffle& a) { return shuffle(a).of(a.self); }
+Shapes shape_pixel_unshuffle(const args::pixel_unshuffle& a) {
+  return {Shape(shuffle(a).joined, a.self.dtype())};
+}
+void kernel_pixel_unshuffle(const args::pixel_unshuffle& a, Out out) { shuffle(a).run(a.self, out[0]); }
 
 }  // namespace tern

@@ -114,7 +114,7 @@ Tensor body_roll(const args::roll& a) {
   for (size_t i = 0; i < a.dims.size(); ++i) {
     int64_t d = wrap_dim(a.dims[i], a.self.dim());
     SymInt size = a.self.sizes()[d];
-    Tensor from = add(arange(Scalar(size), {}, {}, a.self.device()), Scalar(mod(size - a.shifts[i], size)));
+    Tensor from = arange(Scalar(size), {}, {}, a.self.device()) + Operand(mod(size - a.shifts[i], size));
     result = index_select(result, d, fmod(from, Scalar(size)));
   }
   return result;
@@ -286,6 +286,16 @@ void kernel_as_strided_scatter(const args::as_strided_scatter& a, Out out) {
 
 Shapes shape_unfold_backward(const args::unfold_backward& a) {
   return {Shape(a.input_sizes, a.grad_in.dtype())};
+}
+Tensor body_unfold_backward(const args::unfold_backward& a) {
+  int64_t n = static_cast<int64_t>(a.input_sizes.size());
+  if (n == 0) return squeeze_copy(a.grad_in, 0);
+  int64_t dim = wrap_dim(a.dim, n);
+  Tensor places = unfold(arange(Scalar(a.input_sizes[dim]), kInt, {}, a.grad_in.device()), 0, a.size, a.step);
+  std::vector<Tensor> at(static_cast<size_t>(dim));
+  at.push_back(flatten(places));
+  Tensor rows = flatten(movedim(a.grad_in, -1, dim + 1), dim, dim + 1);
+  return contiguous(_unsafe_index_put(new_zeros(a.grad_in, a.input_sizes), at, rows, true));
 }
 void kernel_unfold_backward(const args::unfold_backward& a, Out out) {
   int64_t dim = wrap_dim(a.dim, out[0].dim());
