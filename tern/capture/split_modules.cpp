@@ -163,7 +163,8 @@ std::pair<Symbol, std::string_view> split_path(Symbol path) {
 
 Symbol join_path(std::string_view above, std::string_view name) {
   if (above.empty() || name.empty()) return Symbol(name.empty() ? above : name);
-  SmallVector<char, 128> text(above.size() + 1 + name.size());
+  SmallVector<char, 128> text;
+  text.resize_for_overwrite(above.size() + 1 + name.size());
   std::copy(above.begin(), above.end(), text.begin());
   text[above.size()] = '.';
   std::copy(name.begin(), name.end(), text.end() - name.size());

@@ -383,7 +383,7 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
   if (module.starts_with("__torch__.torch.classes.") && !opaque_classes)
     return native(p, std::string(module) + "." + std::string(name));
   if (unit_ && (module == "__torch__" || module.starts_with("__torch__.")))
-    return instance(p, std::string(module) + "." + std::string(name));
+    return instance(p, fmt::format("{}.{}", module, name));
   if (opaque_classes) return opaque(module, name, p);
   bad(fmt::format("the class {}.{} is not allowed: only tensors, containers and numbers can be loaded",
                   module, name));

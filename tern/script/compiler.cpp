@@ -517,7 +517,7 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
 }
 
 Function& Compiler::add_method(ClassType& type, Shared<const File> file, const Def& d) {
-  auto f = new_owned<Function>(Symbol(type.name.str() + "." + d.name), &type);
+  auto f = new_owned<Function>(Symbol(fmt::format("{}.{}", type.name.view(), d.name)), &type);
   f->file_ = std::move(file);
   f->def_ = &d;
   f->state_ = Function::State::declared;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tern/base/format.h"
+#include "tern/base/small_vector.h"
 #include "tern/base/utf8.h"
 
 namespace tern::script {
@@ -364,8 +365,8 @@ class Lexer {
   Bodies bodies_;
   bool after_class_ = false;  // the line before began with `class`
   int depth_ = 0;
-  std::vector<size_t> opened_;
-  std::vector<size_t> indents_;
+  SmallVector<size_t, 16> opened_;
+  SmallVector<size_t, 16> indents_;
   std::vector<Token> tokens_;
 };
 
