@@ -1,6 +1,6 @@
-// Objects found by their content: those that are equal are kept once and live as long as the process. Looking
-// one up takes no lock: slots are filled and never emptied, and a table that is outgrown stays for those who
-// are still reading it (all of them together are as large as the last).
+// Objects found by their content: those that are equal are kept once, as long as the table. Looking one up
+// takes no lock: slots are filled and never emptied, and an array of them that is outgrown stays for those
+// who are still reading it (all of them together are as large as the last).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,6 +12,7 @@ template <class T>
 class InternTable {
  public:
   explicit InternTable(int bits = 8) : slots_(new Slots(bits)) {}  // of the number of slots
+  ~InternTable() { delete slots_.load(std::memory_order_relaxed); }
 
   // The object of this hash that `same` accepts; if there is none, what `make` gives, one thread at a time.
   template <class Same, class Make>
@@ -41,6 +42,10 @@ class InternTable {
     int bits;
     Slot* entries;
     const Slots* before;
+    ~Slots() {
+      delete[] entries;
+      delete before;
+    }
   };
 
   template <class Same>
