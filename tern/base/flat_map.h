@@ -75,6 +75,7 @@ class FlatTable {
   std::pair<iterator, bool> add(Key key, A&&... rest) {
     size_t at = place_of(key);
     if (at != size()) return {begin() + at, false};
+    if (entries_.capacity() == 0) entries_.reserve(few / 2);  // a map that gets one entry gets more
     entries_.emplace_back(key, std::forward<A>(rest)...);
     if (slots_.size() >= 2 * size()) {
       enter(at);

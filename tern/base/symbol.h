@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "tern/base/counter.h"
+
 namespace tern {
 
 class Symbol {
@@ -13,7 +15,9 @@ class Symbol {
   Symbol(const char* text) : Symbol(std::string_view(text)) {}
   Symbol(const std::string& text) : Symbol(std::string_view(text)) {}
 
-  std::string_view view() const;
+  std::string_view view() const {
+    return id_ == 0 ? std::string_view("") : texts_[id_ >> chunk_bits].load()[id_ & (chunk_size - 1)];
+  }
   std::string str() const { return std::string(view()); }
   const char* c_str() const { return view().data(); }  // zero-terminated
   bool empty() const { return id_ == 0; }
@@ -23,6 +27,10 @@ class Symbol {
   friend constexpr bool operator<(Symbol a, Symbol b) { return a.id_ < b.id_; }
 
  private:
+  // The texts by id, in chunks that never move, so that reading one takes no lock.
+  static constexpr size_t chunk_bits = 12, chunk_size = 1u << chunk_bits, max_chunks = 1u << 14;
+  static Published<std::string_view> texts_[max_chunks];
+
   uint32_t id_ = 0;  // 0 is the empty string
 };
 

@@ -7,27 +7,33 @@
 namespace tern::capture {
 namespace {
 
-// Values from outside, in order of first use. `inside` holds what the blocks themselves define.
+// Values that a block, or one in it, uses and none of them defines, in order of first use.
 struct Finder {
-  FlatSet<const ir::Value*> inside, seen;
   std::vector<ir::Value*> found;
 
-  void look(const ir::Operand& o) {
+  void look(const ir::Block& whole) { look_in(whole, whole); }
+
+ private:
+  void look_in(const ir::Block& block, const ir::Block& whole) {
+    for (const ir::Node& n : block) {
+      for (const ir::Operand& o : n.inputs()) look_at(o, whole);
+      for (const ir::Block* b : n.blocks()) look_in(*b, whole);
+    }
+    for (const ir::Operand& o : block.returns()) look_at(o, whole);
+  }
+  void look_at(const ir::Operand& o, const ir::Block& whole) {
     if (o.is_list()) {
-      for (const ir::Operand& item : o.list()) look(item);
-    } else if (o.is_value() && !inside.count(&o.value()) && seen.insert(&o.value()).second) {
+      for (const ir::Operand& item : o.list()) look_at(item, whole);
+    } else if (o.is_value() && !is_inside(o.value().block(), whole) && seen_.insert(&o.value()).second) {
       found.push_back(&o.value());
     }
   }
-  void look(const ir::Block& block) {
-    for (const ir::Value* p : block.params()) inside.insert(p);
-    for (const ir::Node& n : block) {
-      for (const ir::Operand& o : n.inputs()) look(o);
-      for (const ir::Value* v : n.outputs()) inside.insert(v);
-      for (const ir::Block* b : n.blocks()) look(*b);
-    }
-    for (const ir::Operand& o : block.returns()) look(o);
+  static bool is_inside(const ir::Block& inner, const ir::Block& whole) {
+    const ir::Block* b = &inner;
+    while (b != &whole && b->parent()) b = &b->parent()->block();
+    return b == &whole;
   }
+  FlatSet<const ir::Value*> seen_;
 };
 
 void replace_inside(ir::Block& block, ir::Value& from, ir::Value& to) {

@@ -1,6 +1,9 @@
 #include "tern/capture/recorder.h"
 
+#include <algorithm>
+
 #include "tern/base/format.h"
+#include "tern/base/small_vector.h"
 #include "tern/base/warning.h"
 #include "tern/sym/evaluate.h"
 #include "tern/sym/shape_env.h"
@@ -266,15 +269,16 @@ namespace {
 
 // The arguments with every symbolic number replaced by its value: while tracing the kernels run for real.
 struct Concrete {
-  std::vector<Arg> args;
+  SmallVector<Arg, 8> args;
   std::vector<Dims> lists;  // these two never move: args point into them
   std::vector<Tensor> numbers;
 
-  Concrete(const Op& op, const Arg* from) : args(from, from + op.arity) {
+  Concrete(const Op& op, const Arg* from) : args(from, static_cast<size_t>(op.arity)) {
+    auto is_symbolic = [](SymInt s) { return s.is_symbolic(); };
     for (Arg& a : args) {
       if (a.kind == ArgKind::int_ && a.sym().is_symbolic()) {
         a = Arg(a.sym().hint().value());
-      } else if (a.kind == ArgKind::ints) {
+      } else if (a.kind == ArgKind::ints && std::any_of(a.syms().begin(), a.syms().end(), is_symbolic)) {
         if (lists.empty()) lists.reserve(args.size());
         Dims& list = lists.emplace_back(a.syms());
         for (SymInt& s : list)

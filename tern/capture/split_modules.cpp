@@ -2,7 +2,7 @@
 // become arguments, what is used outside becomes results, and attributes are read from the method's own self.
 #include <algorithm>
 
-#include "tern/base/format.h"
+#include "tern/base/small_vector.h"
 #include "tern/capture/closures.h"
 #include "tern/capture/trace.h"
 
@@ -44,7 +44,7 @@ class Splitter {
     method.graph = new_owned<ir::Graph>();
     ir::Graph& g = *method.graph;
     g.shapes = graph_.shapes;
-    ir::Value& self = g.add_input(ir::Type::class_named(join_path(class_name_, path.view())), "self");
+    ir::Value& self = g.add_input(class_at(path), "self");
     FlatMap<Symbol, ir::Value*> read;
     read[path] = &self;
     ir::ValueMap map;
@@ -129,14 +129,16 @@ class Splitter {
     return below.size() > above.size() && below[above.size()] == '.' && below.starts_with(above);
   }
 
+  const ir::Type* class_at(Symbol path) const {
+    return ir::Type::class_named(join_path(class_name_, path.view()));
+  }
+  // A module by its path, or a tensor of this type.
   ir::Value& read_attribute(ir::Graph& g, FlatMap<Symbol, ir::Value*>& read, Symbol path,
-                            const ir::Type* type) {
+                            const ir::Type* type = nullptr) {
     if (auto it = read.find(path); it != read.end()) return *it->second;
     auto [owner, name] = split_path(path);
-    ir::Value& from =
-        read_attribute(g, read, owner, ir::Type::class_named(join_path(class_name_, owner.view())));
-    ir::In in[] = {from};
-    const ir::Type* types[] = {type};
+    ir::In in[] = {read_attribute(g, read, owner)};
+    const ir::Type* types[] = {type ? type : class_at(path)};
     ir::Node& node = g.make("prim::GetAttr", in, types, name);
     node.set_attribute("name", tern::Value(name));
     return *(read[path] = &node.output());
@@ -161,10 +163,12 @@ std::pair<Symbol, std::string_view> split_path(Symbol path) {
 
 Symbol join_path(std::string_view above, std::string_view name) {
   if (above.empty() || name.empty()) return Symbol(name.empty() ? above : name);
-  std::string text;
-  text.reserve(above.size() + 1 + name.size());
-  text.append(above).append(1, '.').append(name);
-  return Symbol(text);
+  SmallVector<char, 128> text;
+  text.resize_for_overwrite(above.size() + 1 + name.size());
+  std::copy(above.begin(), above.end(), text.begin());
+  text[above.size()] = '.';
+  std::copy(name.begin(), name.end(), text.end() - name.size());
+  return Symbol(std::string_view(text.data(), text.size()));
 }
 
 std::vector<SubMethod> split_modules(ir::Graph& graph, const FlatMap<Symbol, ir::Value*>& attributes,

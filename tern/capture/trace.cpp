@@ -381,8 +381,7 @@ ir::In Tracer::output(const tern::Value& v, const tern::Value& whole) {
 
 ir::In Tracer::unknown(const Tensor& t) {
   if (auto it = paths_.find(t.body()); it != paths_.end() && self_) {
-    ir::Value& v = attribute(it->second);
-    v.set_type(ir::Type::tensor_like(t));
+    ir::Value& v = attribute(it->second, ir::Type::tensor_like(t));
     recorder_.bind(t, v);
     return v;
   }
@@ -398,12 +397,13 @@ ir::In Tracer::unknown(const Tensor& t) {
 }
 
 // GetAttr along the path, each module read once; at the start of the graph, so that every use is below.
-ir::Value& Tracer::attribute(Symbol path) {
+ir::Value& Tracer::attribute(Symbol path, const ir::Type* type) {
   if (path.empty()) return *self_;
   if (auto it = attributes_.find(path); it != attributes_.end()) return *it->second;
   auto [above, name] = split_path(path);
   ir::Value& owner = attribute(above);
-  const ir::Type* types[] = {ir::Type::class_named(join_path(options_.class_name, path.view()))};
+  const ir::Type* types[] = {type ? type
+                                  : ir::Type::class_named(join_path(options_.class_name, path.view()))};
   ir::In in[] = {owner};
   ir::InsertAt at(last_attribute_ ? *last_attribute_->next() : *graph_->top().first());
   ir::Node& node = graph_->make("prim::GetAttr", in, types, name);

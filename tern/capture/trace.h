@@ -55,7 +55,8 @@ class Tracer final : public nn::CallObserver, public autograd::ApplyRecorder {
   static Tracer* current();  // of this thread, while the function runs and its calls are recorded
 
   Recorder& recorder() { return recorder_; }
-  ir::Value& attribute(Symbol path);  // a tensor or module of the traced module, by its path
+  // A module of the traced module by its path, or a tensor of this type.
+  ir::Value& attribute(Symbol path, const ir::Type* type = nullptr);
   // A value as one operand: containers become nodes.
   ir::In operand(const tern::Value& v);
   // Ties the tensors in a result to what the graph unpacks from a value.

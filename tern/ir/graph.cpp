@@ -410,8 +410,7 @@ Block& Graph::new_block(Node* parent) {
 Value& Graph::new_value(const Type* type, std::string_view hint) {
   Value& v = *arena_.make<Value>();
   v.type_ = type;
-  v.name_ = names_->unique(hint);
-  names_->add(v.name_, &v);
+  v.name_ = names_->give(hint, &v);
   return v;
 }
 Value& Graph::new_value(const Type* type, Name exact) {
@@ -492,13 +491,14 @@ Node& Graph::make(Symbol kind, Span<const In> inputs, Span<const Type* const> ty
 }
 
 namespace {
+const In& mapped(const Value& v, const ValueMap& map) {
+  auto it = map.find(&v);
+  if (it == map.end())
+    failf(ErrorKind::internal, "copying a graph: %{} is used before it is mapped", v.name());
+  return it->second;
+}
 In mapped(const Operand& o, const ValueMap& map) {
-  if (o.is_value()) {
-    auto it = map.find(&o.value());
-    if (it == map.end())
-      failf(ErrorKind::internal, "copying a graph: %{} is used before it is mapped", o.value().name());
-    return it->second;
-  }
+  if (o.is_value()) return mapped(o.value(), map);
   if (!o.is_list()) return In(o.constant());
   std::vector<In> items;
   items.reserve(o.list().size());
@@ -511,7 +511,16 @@ Node& Graph::copy(const Node& from, ValueMap& map) {
   Node& n = new_node(from.kind_, from.op_, from.num_inputs_);
   insert(n);
   ++num_nodes_;
-  for (size_t i = 0; i < from.num_inputs_; ++i) bind(n.inputs_[i], n, mapped(from.inputs_[i], map));
+  for (size_t i = 0; i < from.num_inputs_; ++i) {
+    const Operand& o = from.inputs_[i];
+    if (o.is_value()) {
+      bind(n.inputs_[i], n, mapped(o.value(), map));
+    } else if (o.is_constant()) {
+      bind_constant(n.inputs_[i], o.constant());
+    } else {
+      bind(n.inputs_[i], n, mapped(o, map));
+    }
+  }
   n.origin_ = from.origin_;
   if (from.extra_) {
     if (from.extra_->label) add_label(n, from.extra_->label->name(), false);
@@ -532,10 +541,9 @@ Node& Graph::copy(const Node& from, ValueMap& map) {
     Value& old = from.output(i);
     Value& v = *arena_.make<Value>();
     v.type_ = old.type();
-    v.name_ = names_->unique(old.name_);
+    v.name_ = names_->give(old.name_, &v);
     v.node_ = &n;
     v.index_ = i;
-    names_->add(v.name_, &v);
     if (from.num_outputs_ == 1)
       n.one_ = &v;
     else
@@ -588,8 +596,7 @@ Value* Graph::find(Name name) const {
 }
 void Graph::rename(Value& v, std::string_view hint) {
   names_->remove(v.name_);
-  v.name_ = names_->unique(hint);
-  names_->add(v.name_, &v);
+  v.name_ = names_->give(hint, &v);
 }
 void Graph::set_name(Value& v, std::string_view exact) {
   Name wanted = Name::parse(exact);

@@ -117,6 +117,7 @@ struct ModuleScope {
   static const ModuleScope* make(Symbol path, Symbol type_name, const ModuleScope* parent);
   static const ModuleScope* of(const Scope* scope);  // the chain a capture runs in
   std::string str() const;                           // "path<Type>/path<Type>"; the root's path is empty
+  bool operator==(const ModuleScope&) const = default;
 };
 struct Origin {
   Symbol file, function, text;
@@ -126,6 +127,7 @@ struct Origin {
   static const Origin* at(Loc loc, const ModuleScope* scope = nullptr);
   bool has_place() const { return line || !file.empty(); }
   std::string place() const;  // "net.cpp:12:3"; empty if unknown
+  bool operator==(const Origin&) const = default;
 };
 
 class Value {

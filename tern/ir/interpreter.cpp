@@ -124,11 +124,13 @@ struct Runner {
 
   void run_op(const Instruction& i) {
     const Op& op = *i.op;
-    Arg buffer[24];
+    // Not cleared, which would cost more than the call: every argument that is read is written first.
+    constexpr size_t most = 24;
+    alignas(Arg) std::byte room[most * sizeof(Arg)];
     std::vector<Arg> more;
-    Arg* arg = buffer;
+    Arg* arg = reinterpret_cast<Arg*>(room);
     size_t arity = op.arity;
-    if (arity > 24) {
+    if (arity > most) {
       more.resize(arity);
       arg = more.data();
     }

@@ -1,10 +1,10 @@
 #include "tern/ir/names.h"
 
 #include <algorithm>
-#include <mutex>
-#include <unordered_map>
 
+#include "tern/base/arena.h"
 #include "tern/base/format.h"
+#include "tern/base/intern_table.h"
 #include "tern/dispatch/ladder.h"
 
 namespace tern::ir {
@@ -261,7 +261,8 @@ void NameTable::Base::put(uint32_t number, Value* value) {
     if (number <= numbered.size()) numbered[number - 1] = nullptr;
     if (far) far->erase(number);
   } else if (number <= 2 * numbered.size() + 8) {
-    if (number > numbered.capacity()) numbered.reserve(std::max<size_t>(number, 2 * numbered.capacity()));
+    if (number > numbered.capacity())
+      numbered.reserve(std::max<size_t>({number, 2 * numbered.capacity(), 8}));
     if (number > numbered.size()) numbered.resize(number);
     numbered[number - 1] = value;
   } else {
@@ -283,14 +284,14 @@ Name NameTable::Base::choose(Name wanted) const {
   return {wanted.base, number + 1};
 }
 
-Name NameTable::unique(std::string_view hint) {
+Name NameTable::give(std::string_view hint, Value* value) {
   if (hint != last_hint_ || hint.empty()) {
     last_hint_ = hint;
     last_name_ = Name::parse(hint);
   }
-  return unique(last_name_);
+  return give(last_name_, value);
 }
-Name NameTable::unique(Name hint) {
+Name NameTable::give(Name hint, Value* value) {
   Base& b = base(hint.base);
   Name name = b.choose(hint);
   if (name.number) {
@@ -298,6 +299,7 @@ Name NameTable::unique(Name hint) {
   } else {
     b.plain_used = true;
   }
+  b.put(name.number, value);
   return name;
 }
 Name NameTable::peek(std::string_view hint) const {
@@ -356,48 +358,26 @@ bool is_python_reserved(std::string_view word) {
 
 namespace {
 
-template <class T, class Hash, class Equal>
+size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ull ^ (h >> 31); }
+size_t hash(const ModuleScope& s) {
+  return mix(mix(s.path.id(), s.type_name.id()), reinterpret_cast<size_t>(s.parent));
+}
+size_t hash(const Origin& o) {
+  size_t h = mix(mix(o.file.id(), o.function.id()), o.text.id());
+  return mix(mix(h, size_t{o.line} << 32 | o.column), reinterpret_cast<size_t>(o.scope));
+}
+
+template <class T>
 class Interned {
  public:
   const T* get(const T& key) {
-    size_t h = Hash{}(key);
-    std::lock_guard lock(mutex_);
-    auto [from, to] = all_.equal_range(h);
-    for (auto it = from; it != to; ++it)
-      if (Equal{}(*it->second, key)) return it->second;
-    const T* kept = arena_.make<T>(key);
-    all_.emplace(h, kept);
-    return kept;
+    return table_.find_or_add(
+        hash(key), [&](const T& kept) { return kept == key; }, [&] { return arena_.make<T>(key); });
   }
 
  private:
-  std::mutex mutex_;
+  InternTable<T> table_;
   Arena arena_;
-  std::unordered_multimap<size_t, const T*> all_;
-};
-
-size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ull ^ (h >> 31); }
-struct ScopeHash {
-  size_t operator()(const ModuleScope& s) const {
-    return mix(mix(s.path.id(), s.type_name.id()), reinterpret_cast<size_t>(s.parent));
-  }
-};
-struct ScopeEqual {
-  bool operator()(const ModuleScope& a, const ModuleScope& b) const {
-    return a.path == b.path && a.type_name == b.type_name && a.parent == b.parent;
-  }
-};
-struct OriginHash {
-  size_t operator()(const Origin& o) const {
-    size_t h = mix(mix(o.file.id(), o.function.id()), o.text.id());
-    return mix(mix(h, size_t{o.line} << 32 | o.column), reinterpret_cast<size_t>(o.scope));
-  }
-};
-struct OriginEqual {
-  bool operator()(const Origin& a, const Origin& b) const {
-    return a.file == b.file && a.function == b.function && a.text == b.text && a.line == b.line &&
-           a.column == b.column && a.scope == b.scope;
-  }
 };
 
 // The texts of a Loc stay where they are, and a trace meets few of them often.
@@ -414,7 +394,7 @@ Symbol of_literal(const char* text) {
 }  // namespace
 
 const ModuleScope* ModuleScope::make(Symbol path, Symbol type_name, const ModuleScope* parent) {
-  static auto* table = new Interned<ModuleScope, ScopeHash, ScopeEqual>;
+  static auto* table = new Interned<ModuleScope>;
   return table->get({path, type_name, parent});
 }
 const ModuleScope* ModuleScope::of(const Scope* scope) {
@@ -428,7 +408,7 @@ std::string ModuleScope::str() const {
 }
 
 const Origin* Origin::make(const Origin& origin) {
-  static auto* table = new Interned<Origin, OriginHash, OriginEqual>;
+  static auto* table = new Interned<Origin>;
   return table->get(origin);
 }
 const Origin* Origin::at(Loc loc, const ModuleScope* scope) {

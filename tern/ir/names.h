@@ -10,10 +10,10 @@ namespace tern::ir {
 
 class NameTable {
  public:
-  // The hint itself if it was never used and is no Python keyword or builtin ("sum" becomes "sum_1"), else
-  // its base with the next free number.
-  Name unique(std::string_view hint);
-  Name unique(Name hint);
+  // Names a value: the hint itself if it was never used and is no Python keyword or builtin ("sum" becomes
+  // "sum_1"), else its base with the next free number.
+  Name give(std::string_view hint, Value* value);
+  Name give(Name hint, Value* value);
   Name peek(std::string_view hint) const;
   void add(Name name, Value* value);
   void claim(Name name, Value* value);  // as add; later numbers of its base are larger

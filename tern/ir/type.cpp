@@ -1,11 +1,9 @@
 // Types: interning, and which value may stand where.
 #include "tern/ir/type.h"
 
-#include <mutex>
-#include <unordered_map>
-
 #include "tern/base/arena.h"
 #include "tern/base/format.h"
+#include "tern/base/intern_table.h"
 #include "tern/dispatch/schema.h"
 #include "tern/ir/cursor.h"
 #include "tern/ir/enum_member.h"
@@ -17,9 +15,8 @@ namespace tern::ir {
 // ---- interning ----
 
 struct TypeTable {
-  std::mutex mutex;
   Arena arena;
-  std::unordered_multimap<size_t, const Type*> types;
+  InternTable<Type> types;
 
   static TypeTable& get() {
     static TypeTable* table = new TypeTable;
@@ -65,18 +62,16 @@ struct TypeTable {
     return copy;
   }
   const Type* intern(const Type& t) {
-    size_t h = hash(t);
-    std::lock_guard lock(mutex);
-    auto [from, to] = types.equal_range(h);
-    for (auto it = from; it != to; ++it)
-      if (equal(*it->second, t)) return it->second;
-    Type* kept = arena.make<Type>(t);
-    if (t.elements_) kept->elements_ = keep(t.elements());
-    if (t.fields_) kept->fields_ = keep(t.fields());
-    if (t.sizes_) kept->sizes_ = keep(t.sizes());
-    if (t.strides_) kept->strides_ = keep(t.strides());
-    types.emplace(h, kept);
-    return kept;
+    auto make = [&] {
+      Type* kept = arena.make<Type>(t);
+      if (t.elements_) kept->elements_ = keep(t.elements());
+      if (t.fields_) kept->fields_ = keep(t.fields());
+      if (t.sizes_) kept->sizes_ = keep(t.sizes());
+      if (t.strides_) kept->strides_ = keep(t.strides());
+      return kept;
+    };
+    return types.find_or_add(
+        hash(t), [&](const Type& other) { return equal(other, t); }, make);
   }
   static const Type* simple(TypeKind kind) {
     Type t;
@@ -99,24 +94,26 @@ struct TypeTable {
     t.name_ = name;
     return get().intern(t);
   }
-  static const Type* tensor(const TensorInfo& info) {
+  using Sizes = std::optional<Span<const SymInt>>;
+  static const Type* tensor(DType dtype, Sizes sizes, Sizes strides, std::optional<Device> device,
+                            std::optional<bool> requires_grad) {
     Type t;
     t.kind_ = TypeKind::tensor;
-    t.dtype_ = info.dtype;
-    if (info.sizes) {
+    t.dtype_ = dtype;
+    if (sizes) {
       t.has_sizes_ = true;
-      t.sizes_ = info.sizes->data();
-      t.rank_ = static_cast<uint32_t>(info.sizes->size());
-      if (info.strides && info.strides->size() == info.sizes->size() && !info.sizes->empty()) {
+      t.sizes_ = sizes->data();
+      t.rank_ = static_cast<uint32_t>(sizes->size());
+      if (strides && strides->size() == sizes->size() && !sizes->empty()) {
         t.has_strides_ = true;
-        t.strides_ = info.strides->data();
+        t.strides_ = strides->data();
       }
     }
-    if (info.device) {
+    if (device) {
       t.has_device_ = true;
-      t.device_ = *info.device;
+      t.device_ = *device;
     }
-    if (info.requires_grad) t.requires_grad_ = *info.requires_grad;
+    if (requires_grad) t.requires_grad_ = *requires_grad;
     return get().intern(t);
   }
 };
@@ -140,16 +137,14 @@ TERN_SIMPLE_TYPE(any, any)
 TERN_SIMPLE_TYPE(function, function)
 #undef TERN_SIMPLE_TYPE
 
-const Type* Type::tensor(const TensorInfo& info) { return TypeTable::tensor(info); }
+const Type* Type::tensor(const TensorInfo& info) {
+  return TypeTable::tensor(info.dtype, info.sizes, info.strides, info.device, info.requires_grad);
+}
 const Type* Type::tensor_like(const Tensor& t) {
   if (!t.defined()) return tensor();
   if (t.is_nested())  // has no sizes
-    return tensor({.dtype = t.dtype(), .device = t.device(), .requires_grad = t.requires_grad()});
-  return tensor({.dtype = t.dtype(),
-                 .sizes = Dims(t.sizes()),
-                 .strides = Dims(t.strides()),
-                 .device = t.device(),
-                 .requires_grad = t.requires_grad()});
+    return TypeTable::tensor(t.dtype(), {}, {}, t.device(), t.requires_grad());
+  return TypeTable::tensor(t.dtype(), t.sizes(), t.strides(), t.device(), t.requires_grad());
 }
 const Type* Type::optional(const Type* element) {
   if (element->is(TypeKind::optional) || element->is(TypeKind::any) || element->is(TypeKind::none))

@@ -1,6 +1,7 @@
 // Reading .pt files.
 #include "tern/jit/archive.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "tern/base/format.h"
@@ -124,10 +125,9 @@ ScriptModule load_archive(const io::ZipReader& zip, const LoadOptions& options) 
   if (version < newest_version) unit->after_compile = [version](ir::Graph& g) { upgrade(g, version); };
   unit->original = [debug = new_shared<DebugInfo>(zip, root)](const ir::Origin& o) { return debug->find(o); };
   unit->loader = [sources](std::string_view qualifier) -> Shared<const script::Source> {
-    std::string path(qualifier);
-    for (char& c : path)
-      if (c == '.') c = '/';
-    auto it = sources->find("code/" + path + ".py");
+    std::string path = fmt::format("code/{}.py", qualifier);
+    std::replace(path.begin(), path.end() - 3, '.', '/');
+    auto it = sources->find(path);
     if (it == sources->end()) return nullptr;
     auto source = new_shared<script::Source>();
     source->name = it->first;

@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tern/base/flat_map.h"
 #include "tern/base/format.h"
+#include "tern/capture/trace.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtins.h"
 #include "tern/ir/pass.h"
@@ -523,22 +525,27 @@ class Builder {
     made->part_of_trace = tree->part_of_trace;
     made->pre_hooks = tree->pre_hooks;
     made->hooks = tree->hooks;
+    size_t count = tree->members.size() + 1 + tree->children.size();
+    made->attributes.reserve(count);
     ClassType& type = unit_->add_class(std::move(made));
     std::vector<std::pair<Symbol, tern::Value>> values;
+    values.reserve(count);
     auto add = [&](const std::string& name, tern::Value v, Role role, const Type* t) {
       if (!t) {
         Object* o = Object::of(v);
         t = o ? o->type->type() : script::plain(Type::of(v));
       }
-      type.add({Symbol(name), t, role, role == Role::constant ? v : tern::Value()});
-      if (role != Role::constant) values.emplace_back(Symbol(name), std::move(v));
+      Symbol symbol(name);
+      type.add({symbol, t, role, role == Role::constant ? v : tern::Value()});
+      if (role != Role::constant) values.emplace_back(symbol, std::move(v));
     };
     for (const ModuleTree::Member& m : tree->members) add(m.name, adoption_.value(m.value), m.role, m.type);
     if (!type.find("training"))
       add("training", tern::Value(tree->training), Role::attribute, Type::boolean());
     for (auto& [name, child] : tree->children) add(name, declare(child), Role::attribute, nullptr);
     tern::Value object = Object::make(unit_, type);
-    for (auto& [name, v] : values) Object::of(object)->set(name, v);
+    Object& made_object = *Object::of(object);
+    for (auto& [name, v] : values) made_object.set(name, std::move(v));
     name_class(*tree, type);
     types_[tree.get()] = &type;
     order_.push_back(tree.get());
@@ -546,15 +553,16 @@ class Builder {
   }
   // What graphs call the class, and, below a module that was there already, its submodules.
   void name_class(const ModuleTree& tree, ClassType& type) {
-    if (!tree.alias.empty()) name_class(tree.alias, type);
+    if (!tree.alias.empty()) name_class(Symbol(tree.alias), type);
   }
-  void name_class(const std::string& alias, ClassType& type) {
-    aliases_.emplace(Symbol(alias), type.type());
-    for (const Attribute& a : type.attributes)
-      if (a.type && a.type->is(TypeKind::class_))
-        if (ClassType* c = unit_->find_class(a.type->name());
-            c && c->is_module() && !aliases_.count(Symbol(alias + "." + a.name.str())))
-          name_class(alias + "." + a.name.str(), *c);
+  void name_class(Symbol alias, ClassType& type) {
+    aliases_.emplace(alias, type.type());
+    for (const Attribute& a : type.attributes) {
+      if (!a.type || !a.type->is(TypeKind::class_)) continue;
+      Symbol below = capture::join_path(alias.view(), a.name.view());
+      if (aliases_.count(below)) continue;
+      if (ClassType* c = unit_->find_class(a.type->name()); c && c->is_module()) name_class(below, *c);
+    }
   }
   void rename_classes(ir::Block& block) {
     auto fix = [&](ir::Value* v) {
@@ -591,7 +599,7 @@ class Builder {
       for (const ir::Operand& o : g.outputs()) types.push_back(script::plain(o.type()));
       const Type* returns = types.empty() ? Type::none() : types.size() == 1 ? types[0] : Type::tuple(types);
       ir::verify(g);
-      auto f = new_owned<script::Function>(Symbol(type.name.str() + "." + m.name), &type);
+      auto f = new_owned<script::Function>(capture::join_path(type.name.view(), m.name), &type);
       f->set(std::move(m.graph), std::move(args), returns);
       type.add_method(std::move(f));
     }
@@ -639,11 +647,11 @@ class Builder {
 
   Shared<script::Unit> unit_;
   script::Adoption adoption_;
-  std::unordered_map<const ModuleTree*, tern::Value> done_;
-  std::unordered_map<const ModuleTree*, ClassType*> types_;
+  FlatMap<const ModuleTree*, tern::Value> done_;
+  FlatMap<const ModuleTree*, ClassType*> types_;
   std::vector<ModuleTree*> order_;
   std::set<const script::Function*> called_;
-  std::unordered_map<Symbol, const Type*> aliases_;
+  FlatMap<Symbol, const Type*> aliases_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "tern/base/flat_map.h"
 #include "tern/base/format.h"
 #include "tern/capture/trace.h"
 #include "tern/dispatch/ladder.h"
@@ -73,7 +74,7 @@ struct Layout {
     for (const auto& [name, m] : module.named_modules())
       objects.emplace(m.object().box(), name.empty() ? path : path.empty() ? name : path + "." + name);
   }
-  std::unordered_map<const void*, Shared<ModuleTree>> made_;
+  FlatMap<const void*, Shared<ModuleTree>> made_;
 };
 
 std::vector<std::string> names_for(const Traced& what, const TraceOptions& options) {

@@ -51,7 +51,7 @@ tern::Value Unpickler::read(const Pickle& p) {
   tern::Value v = make(p);
   busy_.erase(p.id());
   --depth_;
-  memo_[p.id()] = v;
+  memo_.emplace(p.id(), v);
   return v;
 }
 
@@ -383,7 +383,7 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
   if (module.starts_with("__torch__.torch.classes.") && !opaque_classes)
     return native(p, std::string(module) + "." + std::string(name));
   if (unit_ && (module == "__torch__" || module.starts_with("__torch__.")))
-    return instance(p, std::string(module) + "." + std::string(name));
+    return instance(p, fmt::format("{}.{}", module, name));
   if (opaque_classes) return opaque(module, name, p);
   bad(fmt::format("the class {}.{} is not allowed: only tensors, containers and numbers can be loaded",
                   module, name));
@@ -561,11 +561,11 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
   std::string key(id[2].is(PickleKind::integer) ? std::to_string(id[2].as_int())
                                                 : std::string(id[2].as_string()));
   auto it = by_key_.find(key);
-  if (it != by_key_.end()) return it->second.first;
+  if (it != by_key_.end()) return it->second;
   int64_t count = id[4].as_int();
   if (count < 0 || count > (int64_t{1} << 48)) bad(fmt::format("a storage of {} elements", count));
   uint64_t bytes = static_cast<uint64_t>(count) * static_cast<uint64_t>(element_size(dtype));
-  std::string location(id[3].is(PickleKind::string) ? id[3].as_string() : "cpu");
+  std::string_view location = id[3].is(PickleKind::string) ? id[3].as_string() : "cpu";
   Storage s;
   if (location == "meta" || without_data) {
     s = Storage::empty(bytes, kMeta);
@@ -581,7 +581,7 @@ Storage Unpickler::storage(const Pickle& p, DType& dtype) {
       s = Storage::borrow(data, bytes, blob.owner);
     }
   }
-  by_key_.emplace(key, std::pair(s, location));
+  by_key_.emplace(std::move(key), s);
   return s;
 }
 

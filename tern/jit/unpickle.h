@@ -2,8 +2,8 @@
 // to this room.
 #pragma once
 #include <unordered_map>
-#include <unordered_set>
 
+#include "tern/base/flat_map.h"
 #include "tern/base/function.h"
 #include "tern/base/pointer.h"
 #include "tern/io/pickle.h"
@@ -60,10 +60,10 @@ class Unpickler {
   std::string label_;
   StorageReader storages_;
   Shared<script::Unit> unit_;
-  std::unordered_map<uint32_t, tern::Value> memo_;
-  std::unordered_map<std::string, std::pair<Storage, std::string>> by_key_;  // storage, location
-  std::unordered_map<std::string, Tensor> tensors_;                          // by key
-  std::unordered_set<uint32_t> busy_;                                        // values that are being made
+  FlatMap<uint32_t, tern::Value> memo_;
+  std::unordered_map<std::string, Storage> by_key_;
+  std::unordered_map<std::string, Tensor> tensors_;  // by key
+  FlatSet<uint32_t> busy_;                           // values that are being made
   int depth_ = 0;
 };
 

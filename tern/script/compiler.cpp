@@ -252,9 +252,13 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
             "Attempted to use List without a contained type. Please add a contained type, e.g. List[int]");
   if (auto it = names.find(path); it != names.end()) return it->second;
   if (quantized::is_native_class(path)) return Type::class_named(Symbol(path));
-  for (const std::string& full : {path, std::string(qualifier) + "." + path})
-    if (unit.has(Symbol(full)) || full.starts_with("__torch__"))
-      if (ClassType* c = unit.find_class(Symbol(full))) return c->type();
+  auto find = [&](const std::string& full) -> ClassType* {
+    Symbol name(full);
+    return unit.has(name) || full.starts_with("__torch__") ? unit.find_class(name) : nullptr;
+  };
+  ClassType* c = find(path);
+  if (!c) c = find(std::string(qualifier) + "." + path);
+  if (c) return c->type();
   if (path.starts_with("__torch__.torch.classes."))
     fail_at(
         source, e.at,
@@ -385,7 +389,9 @@ namespace {
 
 // Whether each class in the type stands in the text with its whole name: then it means the same anywhere.
 bool names_whole(const Type& t, std::string_view text) {
-  if (t.name() != Symbol() && text.find(t.name().view()) == std::string_view::npos) return false;
+  // Not text.find, which stops at every underscore.
+  std::string_view name = t.name().view();
+  if (!name.empty() && !memmem(text.data(), text.size(), name.data(), name.size())) return false;
   return std::all_of(t.elements().begin(), t.elements().end(),
                      [&](const Type* e) { return names_whole(*e, text); });
 }
@@ -511,7 +517,7 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
 }
 
 Function& Compiler::add_method(ClassType& type, Shared<const File> file, const Def& d) {
-  auto f = new_owned<Function>(Symbol(type.name.str() + "." + d.name), &type);
+  auto f = new_owned<Function>(Symbol(fmt::format("{}.{}", type.name.view(), d.name)), &type);
   f->file_ = std::move(file);
   f->def_ = &d;
   f->state_ = Function::State::declared;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tern/base/format.h"
+#include "tern/base/small_vector.h"
 #include "tern/base/utf8.h"
 
 namespace tern::script {
@@ -41,7 +42,7 @@ constexpr ByFirst by_first = [] {
 }();
 
 // What matters of a character where only the end of a line is looked for.
-enum Mark : uint8_t { plain, opens, closes, quotes, comments, escapes, breaks };
+enum Mark : uint8_t { plain = 0, opens, closes, quotes, comments, escapes, breaks };
 constexpr std::array<Mark, 256> body_marks = [] {
   std::array<Mark, 256> all{};
   for (unsigned char c : {'(', '[', '{'}) all[c] = opens;
@@ -220,7 +221,9 @@ class Lexer {
     const char* end = text_.data() + text_.size();
     for (int open = 0; at_ < text_.size(); ++at_) {
       const char* p = text_.data() + at_;
-      while (p < end && body_marks[static_cast<unsigned char>(*p)] == plain) ++p;
+      auto mark = [&](size_t ahead) { return body_marks[static_cast<unsigned char>(p[ahead])]; };
+      while (end - p >= 4 && (mark(0) | mark(1) | mark(2) | mark(3)) == plain) p += 4;
+      while (p < end && mark(0) == plain) ++p;
       at_ = static_cast<size_t>(p - text_.data());
       if (p == end) break;
       switch (body_marks[static_cast<unsigned char>(*p)]) {
@@ -364,8 +367,8 @@ class Lexer {
   Bodies bodies_;
   bool after_class_ = false;  // the line before began with `class`
   int depth_ = 0;
-  std::vector<size_t> opened_;
-  std::vector<size_t> indents_;
+  SmallVector<size_t, 16> opened_;
+  SmallVector<size_t, 16> indents_;
   std::vector<Token> tokens_;
 };
 

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "tern/base/format.h"
+#include "tern/base/small_vector.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
 #include "tern/script/inlining.h"
@@ -281,7 +282,7 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     if (why) *why = text();
     return std::nullopt;
   };
-  std::vector<const Val*> slots(s.args.size(), nullptr);
+  SmallVector<const Val*, 8> slots(s.args.size(), nullptr);
   size_t positions = 0;
   for (const SigArg& a : s.args) positions += !a.keyword_only;
   std::vector<Val> variadic;
@@ -339,6 +340,7 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
     slots[at] = &v;
   }
   std::vector<In> inputs;
+  inputs.reserve(s.args.size() + variadic.size());
   std::vector<std::pair<size_t, Val>> lists;  // that are operands
   for (size_t i = 0; i < s.args.size(); ++i) {
     const SigArg& a = s.args[i];
@@ -451,7 +453,7 @@ std::optional<Val> Compiler::number_in_front(std::string_view name, const Args& 
 
 std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& args, uint32_t at,
                                          std::vector<std::string>* why) {
-  Symbol symbol(name.substr(0, name.find('.')));
+  Symbol symbol(std::string_view(name).substr(0, name.find('.')));
   const std::vector<Signature>& all = signatures(symbol);
   at_ = at;
   enum { exactly, converting, asking_why };

@@ -22,6 +22,7 @@ ExprPtr ExprParser::node(ExprKind kind, uint32_t at) {
   e->kind = kind;
   e->at = at;
   e->end = at;
+  if (kind == ExprKind::binary || kind == ExprKind::subscript || kind == ExprKind::call) e->items.reserve(2);
   return e;
 }
 ExprPtr ExprParser::close(ExprPtr e) {

@@ -1,8 +1,8 @@
 // What is done with a compiled graph before anybody sees it, so that it reads as PyTorch's does.
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
+#include "tern/base/flat_map.h"
 #include "tern/dispatch/op.h"
 #include "tern/ir/pass.h"
 #include "tern/script/exits.h"
@@ -274,7 +274,7 @@ bool use_types(ir::Graph& graph, ir::Block& block) {
 
 // ---- the order of results ----
 
-using Places = std::unordered_map<const ir::Node*, size_t>;
+using Places = FlatMap<const ir::Node*, size_t>;
 void number(const ir::Block& block, Places& places) {
   for (const ir::Node& n : block) {
     places.emplace(&n, places.size());
@@ -362,6 +362,7 @@ void tidy(ir::Graph& graph) {
   remove_dead(graph);
   if (fold(graph)) remove_dead(graph);
   Places places;
+  places.reserve(graph.num_nodes());
   number(graph.top(), places);
   sort_results(graph, graph.top(), places);
 }

@@ -366,8 +366,10 @@ void Unit::define(Shared<const Source> source, std::string_view qualifier, bool 
           s->kind != StmtKind::pass)
         fail_at(*source, s->at, "only functions and classes can stand at the top of a script");
   }
-  auto taken = [&](const std::string& name, uint32_t at) {
-    if (has(Symbol(name))) fail_at(*source, at, fmt::format("{} is defined already", name));
+  auto free_name = [&](const std::string& name, uint32_t at) {
+    Symbol qualified(prefix + name);
+    if (has(qualified)) fail_at(*source, at, fmt::format("{} is defined already", qualified.view()));
+    return qualified;
   };
   std::vector<Function*> functions;
   std::vector<ClassType*> types;
@@ -376,8 +378,8 @@ void Unit::define(Shared<const Source> source, std::string_view qualifier, bool 
       if (std::string_view(decorator).substr(decorator.rfind('.') + 1) == word) return true;
     return false;
   };
-  auto make_function = [&](const Def& d, const std::string& name) -> Function& {
-    auto f = new_owned<Function>(Symbol(name));
+  auto make_function = [&](const Def& d, Symbol name) -> Function& {
+    auto f = new_owned<Function>(name);
     f->file_ = file;
     f->def_ = &d;
     f->state_ = Function::State::declared;
@@ -390,22 +392,20 @@ void Unit::define(Shared<const Source> source, std::string_view qualifier, bool 
       declared.push_back(&d);
       continue;
     }
-    taken(prefix + d.name, d.at);
-    Function& f = make_function(d, prefix + d.name);
+    Function& f = make_function(d, free_name(d.name, d.at));
     // Each overload is the body compiled with the declaration's types.
     size_t k = 0;
     for (const Def* o : declared) {
       if (o->name != d.name) continue;
-      Function& overload = make_function(d, fmt::format("{}{}__{}", prefix, d.name, k++));
+      Function& overload = make_function(d, Symbol(fmt::format("{}{}__{}", prefix, d.name, k++)));
       overload.signature_ = o;
       f.overloads.push_back(&overload);
     }
     if (f.overloads.empty() && !f.ignored) functions.push_back(&f);
   }
   for (const Class& c : file->classes) {
-    taken(prefix + c.name, c.at);
     auto t = new_owned<ClassType>();
-    t->name = prefix + c.name;
+    t->name = free_name(c.name, c.at);
     t->file_ = file;
     t->tree_ = &c;
     types.push_back(&add_class(std::move(t)));
@@ -454,8 +454,9 @@ ClassType* Unit::find_class(Symbol qualified) {
     it = class_by_name_.find(qualified);
     if (it == class_by_name_.end()) return nullptr;
   }
-  Compiler::declare_class(*this, *it->second);
-  return it->second;
+  ClassType* type = it->second;  // declaring it may find more
+  Compiler::declare_class(*this, *type);
+  return type;
 }
 Function* Unit::find_function(Symbol qualified) {
   std::lock_guard guard(growing_);
@@ -489,13 +490,13 @@ Function& Unit::add_function(Owned<Function> f) {
   functions_.push_back(std::move(f));
   return *functions_.back();
 }
-Symbol Unit::unique_class_name(std::string_view wanted) const {
-  if (!has(Symbol(wanted))) return Symbol(wanted);
+Symbol Unit::unique_class_name(std::string_view wanted) {
+  Symbol name(wanted);
+  if (!has(name)) return name;
   size_t dot = wanted.rfind('.');
-  for (size_t i = 0;; ++i) {
-    std::string mangled =
-        fmt::format("{}.___torch_mangle_{}.{}", wanted.substr(0, dot), i, wanted.substr(dot + 1));
-    if (!has(Symbol(mangled))) return Symbol(mangled);
+  for (size_t& i = mangled_[name];; ++i) {
+    Symbol mangled(fmt::format("{}.___torch_mangle_{}.{}", wanted.substr(0, dot), i, wanted.substr(dot + 1)));
+    if (!has(mangled)) return mangled;
   }
 }
 void Unit::compile(Function& f) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "tern/base/flat_map.h"
 #include "tern/base/function.h"
 #include "tern/base/pointer.h"
 #include "tern/ir/enum_member.h"
@@ -147,8 +148,8 @@ class Unit : public SharedFromThis<Unit> {
   Function* find_function(Symbol qualified);
   ClassType& add_class(Owned<ClassType> type);
   Function& add_function(Owned<Function> function);
-  Symbol unique_class_name(std::string_view wanted) const;  // mangled as PyTorch does if taken
-  void compile(Function& function);                         // if it is not yet
+  Symbol unique_class_name(std::string_view wanted);  // mangled as PyTorch does if taken
+  void compile(Function& function);                   // if it is not yet
   void compile_all();
   void declare(Function& function);  // its arguments and, where it can be said, what it returns
   bool has(Symbol qualified) const;
@@ -175,9 +176,10 @@ class Unit : public SharedFromThis<Unit> {
   bool load(std::string_view qualified);
   std::vector<Owned<ClassType>> classes_;
   std::vector<Owned<Function>> functions_;
-  std::unordered_map<Symbol, ClassType*> class_by_name_;
-  std::unordered_map<Symbol, Function*> function_by_name_;
-  std::unordered_map<Symbol, bool> loaded_;  // qualifiers
+  FlatMap<Symbol, ClassType*> class_by_name_;
+  FlatMap<Symbol, Function*> function_by_name_;
+  FlatMap<Symbol, bool> loaded_;     // qualifiers
+  FlatMap<Symbol, size_t> mangled_;  // by the name that was wanted: the first number that may be free
   TracedInputs traced_inputs_;
   // Classes by the text of their attributes: an archive names the layers of a model apart, and most are
   // alike.
