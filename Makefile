@@ -81,12 +81,13 @@ fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); f
 	@ASAN_OPTIONS=detect_stack_use_after_return=1 $(FUZZER) -runs=0 $(FUZZ) fuzz/corpus/$(TARGET)
 
 ARM64_ROOT ?= build/arm64-root
-arm64: packages  ## build everything for ARM64 with a cross compiler, run the C++ tests under qemu; ONLY="base io" for some rooms
-	@[ -e $(ARM64_ROOT)/.complete ] || { echo "== unpacking ARM64 libraries into $(ARM64_ROOT)"; tools/arm64-root $(ARM64_ROOT); }
+arm64: venv  ## build everything for ARM64 with a cross compiler, run the C++ tests under qemu; ONLY="base io" for some rooms
+	@[ -e $(ARM64_ROOT)/.complete ] || { echo "== unpacking ARM64 libraries into $(ARM64_ROOT)"; tools/arm64-root $(ARM64_ROOT) $(VENV)/bin/python; }
 	@[ -f build/arm64/build.ninja ] || cmake --preset arm64 --log-level=WARNING -DTERN_ARM64_ROOT=$(abspath $(ARM64_ROOT))
 	@echo "== building build/arm64: everything"
 	@cmake --build build/arm64 -j $(JOBS)
-	@python3 tests/run --build build/arm64 --reports build/reports-arm64 --python $(VENV)/bin/python $(ONLY)
+	@TERN_ONNXRUNTIME=$$(ls $(abspath $(ARM64_ROOT))/wheels/onnxruntime/capi/libonnxruntime.so.*) \
+	  $(VENV)/bin/python tests/run --build build/arm64 --reports build/reports-arm64 --python $(VENV)/bin/python $(ONLY)
 
 conformance: venv build  ## every operator against PyTorch's own samples, along every route; decompositions; writes docs/conformance.md
 	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/conformance/run.py --jobs $(JOBS)
