@@ -490,8 +490,8 @@ Eltwise eltwise_of(Activation activation) {
   return {dnnl_alg_kind_undef, 0, 0};
 }
 
-// What oneDNN applies while it stores. Not hardswish on ARM64: 2.6 gives wrong numbers where vectors have 512
-// bits.
+// What oneDNN applies while it stores. Not hardswish on ARM64: with 2.6 and SVE of 512 bits (under qemu) its
+// numbers were wrong.
 Activation fused(Activation activation) {
 #if defined(__aarch64__)
   if (activation == Activation::hardswish) return Activation::none;
