@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build everything configure packages venv demo test conformance docs fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
+.PHONY: help build everything configure packages venv demo test arm64 conformance docs fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -31,7 +31,7 @@ configure: packages $(if $(filter test conformance bench bench-ops bench-jit zoo
 	    $(if $(filter-out .venv,$(VENV)),-DTERN_PYTHON_EXECUTABLE=$(abspath $(VENV))/bin/python); \
 	fi
 
-PACKAGES = packages.txt $(if $(filter fuzz,$(MAKECMDGOALS)),packages-fuzz.txt)
+PACKAGES = packages.txt $(if $(filter fuzz,$(MAKECMDGOALS)),packages-fuzz.txt) $(if $(filter arm64,$(MAKECMDGOALS)),packages-arm64.txt)
 packages:  ## install the Debian packages of packages.txt that are missing
 	@command -v dpkg-query > /dev/null || { echo "not a Debian system: please install what packages.txt lists" >&2; exit 0; }; \
 	missing=""; \
@@ -79,6 +79,15 @@ fuzz: packages  ## fuzz one reader: TARGET=zip RUNS=1000000 (docs/fuzzing.md); f
 	  $(FUZZ) fuzz/corpus/$(TARGET)
 	@echo "== once more what was kept, looking for uses of a stack frame after its return"
 	@ASAN_OPTIONS=detect_stack_use_after_return=1 $(FUZZER) -runs=0 $(FUZZ) fuzz/corpus/$(TARGET)
+
+ARM64_ROOT ?= build/arm64-root
+arm64: venv  ## build everything for ARM64 with a cross compiler, run the C++ tests under qemu; ONLY="base io" for some rooms
+	@[ -e $(ARM64_ROOT)/.complete ] || { echo "== unpacking ARM64 libraries into $(ARM64_ROOT)"; tools/arm64-root $(ARM64_ROOT) $(VENV)/bin/python; }
+	@[ -f build/arm64/build.ninja ] || cmake --preset arm64 --log-level=WARNING -DTERN_ARM64_ROOT=$(abspath $(ARM64_ROOT))
+	@echo "== building build/arm64: everything"
+	@cmake --build build/arm64 -j $(JOBS)
+	@TERN_ONNXRUNTIME=$$(ls $(abspath $(ARM64_ROOT))/wheels/onnxruntime/capi/libonnxruntime.so.*) \
+	  $(VENV)/bin/python tests/run --build build/arm64 --reports build/reports-arm64 --python $(VENV)/bin/python $(ONLY)
 
 conformance: venv build  ## every operator against PyTorch's own samples, along every route; decompositions; writes docs/conformance.md
 	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/conformance/run.py --jobs $(JOBS)

@@ -43,6 +43,11 @@ target_compile_options(tern_options INTERFACE
   -fno-plt -fno-semantic-interposition -fno-math-errno
   # What __FILE__ and std::source_location say: tests/base/x.cpp, on whichever machine it was built.
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=../../=)
+# x86-64 has no fused multiply-add without -march, ARM64 always: a compiler that fuses on its own would give other numbers
+# there, random ones among them. Kernels that Highway compiles are fused on both (cmake/library.cmake).
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(tern_options INTERFACE -ffp-contract=off)
+endif()
 if(TERN_SANITIZE)
   # With a sanitizer's checks in between the compiler no longer sees what is set on which path.
   target_compile_options(tern_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

@@ -11,6 +11,14 @@ tern_after_generation(tern_objects)
 file(GLOB_RECURSE TERN_KERNEL_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tern/kernels/*.cpp)
 set_source_files_properties(${TERN_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>;-fvisibility=hidden;-fno-trapping-math")  # nobody traps: floor and selects vectorise
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  foreach(source ${TERN_KERNEL_SOURCES})
+    file(STRINGS ${source} highway REGEX "define HWY_TARGET_INCLUDE")
+    if(highway)
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast)
+    endif()
+  endforeach()
+endif()
 
 # What nearly every file includes, read once: a fifth of the time to compile. Our own headers are not among it, so that each
 # file says what it needs of them; kernels have flags of their own.

@@ -42,7 +42,8 @@ struct Transformer : nn::Module {
   // (batch, length) of tokens and of padding gives (batch, length, vocabulary).
   Tensor forward(Tensor x, Tensor padding) {
     SymInt length = x.size(1);
-    Tensor y = tokens(x) + positions(arange(length));
+    Tensor y = tokens(x);  // alone: which side of a sum is computed first is the compiler's choice
+    y = y + positions(arange(length));
     for (EncoderBlock& block : blocks) y = block(y, padding);
     return head(norm(y));
   }

@@ -60,7 +60,7 @@ HWY_ATTR void cast(const void* from, int64_t from_stride, void* to, int64_t to_s
 
 HWY_ATTR void half_to_float(const Half* s, float* d, int64_t n) {
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
   const hn::ScalableTag<float> df;
   const hn::Rebind<hwy::float16_t, decltype(df)> dh;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));
@@ -71,7 +71,7 @@ HWY_ATTR void half_to_float(const Half* s, float* d, int64_t n) {
 }
 HWY_ATTR void float_to_half(const float* s, Half* d, int64_t n) {
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
   const hn::ScalableTag<float> df;
   const hn::Rebind<hwy::float16_t, decltype(df)> dh;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(df));

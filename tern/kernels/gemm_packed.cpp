@@ -40,9 +40,9 @@ HWY_ATTR HWY_INLINE Vf apply_activation(Activation activation, Vf x) {
     case Activation::tanh:
       return tanh_any(x);
     case Activation::hardswish:
-      return hn::Mul(x, hn::Div(hn::Min(hn::Max(hn::Add(x, all(3)), all(0)), all(6)), all(6)));
+      return hn::Mul(x, hn::Div(clamped(hn::Add(x, all(3)), 0, 6), all(6)));
     case Activation::relu6:
-      return hn::Min(hn::Max(x, all(0)), all(6));
+      return clamped(x, 0, 6);
   }
   return x;
 }

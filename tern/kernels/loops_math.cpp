@@ -1,4 +1,4 @@
-// Transcendental operators on float, vectorised. Other types, and machines without AVX2, use
+// Transcendental operators on float, vectorised. Other types, and machines without fused multiply-add, use
 // loops_scalar.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tern/kernels/loops_math.cpp"
@@ -13,7 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_NATIVE_FMA
 namespace {
 
 template <class Op>

@@ -16,7 +16,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_NATIVE_FMA
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;

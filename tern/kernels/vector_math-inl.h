@@ -25,6 +25,17 @@ inline constexpr float kMax = std::numeric_limits<float>::max();
 
 HWY_ATTR inline Vf all(float x) { return hn::Set(df, x); }
 
+// x between two bounds; NaN stays. x86's minimum and maximum give their second argument where one is NaN,
+// NEON's the number.
+HWY_ATTR HWY_INLINE Vf clamped(Vf x, float lo, float hi) {
+#if HWY_TARGET == HWY_NEON
+  const Vf above = hn::IfThenElse(hn::Lt(x, all(lo)), all(lo), x);
+  return hn::IfThenElse(hn::Gt(above, all(hi)), all(hi), above);
+#else
+  return hn::Min(all(hi), hn::Max(all(lo), x));
+#endif
+}
+
 template <class Mask>
 HWY_ATTR HWY_NOINLINE Vf repair(Vf x, Vf y, Mask good, float (*exact)(float)) {
   float xs[hn::MaxLanes(df)], ys[hn::MaxLanes(df)], ok[hn::MaxLanes(df)];
@@ -57,12 +68,12 @@ HWY_ATTR HWY_INLINE Vf tanh_any(Vf x) {
   const Vf bounded = hn::Min(hn::Max(x, all(-20.0f)), all(20.0f));
   return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(df, bounded));
 }
-// 1 / (1 + exp(-x)): below -80 exp is nothing beside 1, and above 89 it is infinite; NaN passes through both
-// bounds. The polynomial, fitted for Tern, is exp on half an octave to a twentieth of the last place; a
-// factor of two stays aside, so that the scale reaches 2^128 without overflowing itself.
+// 1 / (1 + exp(-x)): below -80 exp is nothing beside 1, and above 89 it is infinite. The polynomial, fitted
+// for Tern, is exp on half an octave to a twentieth of the last place; a factor of two stays aside, so that
+// the scale reaches 2^128 without overflowing itself.
 HWY_ATTR HWY_INLINE Vf sigmoid_any(Vf x) {
   const hn::RebindToSigned<Df> di;
-  const Vf z = hn::Min(all(89.0f), hn::Max(all(-80.0f), hn::Neg(x)));
+  const Vf z = clamped(hn::Neg(x), -80.0f, 89.0f);
   const Vf octave = hn::Round(hn::Mul(z, all(1.44269504f)));
   const Vf r = hn::NegMulAdd(octave, all(-2.12194440e-4f), hn::NegMulAdd(octave, all(0.693359375f), z));
   Vf p = all(1.381454058e-03f);

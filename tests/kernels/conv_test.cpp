@@ -11,6 +11,7 @@
 #include "tern/base/error.h"
 #include "tern/kernels/conv_direct.h"
 #include "tern/kernels/conv_winograd.h"
+#include "tern/kernels/gemm.h"
 #include "tern/kernels/pointwise.h"
 
 namespace tern::kernels {
@@ -232,6 +233,30 @@ TEST(KernelsConv, prepared_convolution_fuses_bias_residual_and_activation) {
       for (int64_t i = 0; i < n.y; ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;
     }
   }
+}
+
+TEST(KernelsConv, prepared_convolution_with_every_activation) {
+  // Dense, and one filter a channel with a step of two: the library underneath has code of its own for each.
+  for (const ConvShape& s : {shape(2, 2, 3, 16, 1, 8, 3, 1, 1, 1), shape(2, 2, 32, 32, 32, 16, 3, 2, 1, 1)})
+    for (Activation act :
+         {Activation::relu, Activation::gelu, Activation::silu, Activation::tanh, Activation::gelu_tanh,
+          Activation::sigmoid, Activation::hardswish, Activation::relu6})
+      for (auto layout : {PreparedConv::Layout::channels_first, PreparedConv::Layout::channels_last}) {
+        const Count n = count(s);
+        auto x = values<float>(n.x, 1);
+        const auto w = values<float>(n.w, 2), b = values<float>(s.out_channels, 3);
+        std::vector<float> want(n.y), got(n.y);
+        conv_forward(kFloat, s, x.data(), w.data(), b.data(), want.data());
+        activate(act, want.data(), n.y);
+        if (layout == PreparedConv::Layout::channels_last)
+          x = permute(x, 2, s.in_channels, n.x / (2 * s.in_channels)),
+          want = permute(want, 2, s.out_channels, n.y / (2 * s.out_channels));
+        PreparedConv conv(s, w.data(), b.data(), act, false, layout);
+        conv.run(x.data(), nullptr, got.data());
+        for (int64_t i = 0; i < n.y; ++i)
+          ASSERT_NEAR(got[i], want[i], 1e-4)
+              << i << ", activation " << static_cast<int>(act) << ", " << s.groups << " groups";
+      }
 }
 
 TEST(KernelsConv, empty_batches_and_bad_groups) {

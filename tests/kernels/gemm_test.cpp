@@ -101,5 +101,15 @@ TEST(KernelsGemm, packed_products_with_every_epilogue) {
       }
 }
 
+TEST(KernelsGemm, no_activation_hides_a_nan) {
+  for (Activation act :
+       {Activation::none, Activation::relu, Activation::gelu, Activation::silu, Activation::tanh,
+        Activation::gelu_tanh, Activation::sigmoid, Activation::hardswish, Activation::relu6}) {
+    std::vector<float> x(37, std::numeric_limits<float>::quiet_NaN());
+    activate(act, x.data(), 37);
+    for (float v : x) ASSERT_TRUE(std::isnan(v)) << static_cast<int>(act);
+  }
+}
+
 }  // namespace
 }  // namespace tern::kernels
