@@ -90,7 +90,7 @@ def cases(t, torch_like):
         made = {key: make(normal(*shape)) for key, shape in zip("abcde", shapes)}
         return family, name, label, statement, {"f": f} | made | more
 
-    for m, k, n in (4, 4, 4), (1, 768, 768), (128, 768, 768), (128, 768, 3072), (512, 512, 512), (1, 2048, 32000):
+    for m, k, n in (4, 4, 4), (1, 768, 768), (32, 1024, 1024), (128, 768, 768), (128, 768, 3072), (512, 512, 512), (1, 2048, 32000):
         label = f"{m}x{k}x{n}"
         yield at("matmul", "mm", label, "f(a, b)", t.mm, (m, k), (k, n))
         yield at("matmul", "linear", label, "f(c, a, b.t())", t.addmm, (m, k), (n, k), (n,))

@@ -25,6 +25,17 @@ struct Problem {
   int64_t lda, ldb, ldc;
 };
 
+// C (M x N) by oneDNN, which takes all threads unless it is told otherwise.
+void library_gemm(bool trans_a, bool trans_b, int64_t M, int64_t N, int64_t K, float alpha, const float* A,
+                  int64_t lda, const float* B, int64_t ldb, float beta, float* C, int64_t ldc, int threads) {
+  const ThreadLimit limit(threads);
+  const dnnl_status_t status = ONEDNN(dnnl_sgemm)(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', M, N, K, alpha, A,
+                                                  lda, B, ldb, beta, C, ldc);
+  if (status != dnnl_success)
+    failf(ErrorKind::internal, "dnnl_sgemm failed with status {} for {} x {} x {}", static_cast<int>(status),
+          M, N, K);
+}
+
 void float_gemm(const Problem& p, const float* A, const float* B, float* C) {
   const float alpha = static_cast<float>(p.alpha.real()), beta = static_cast<float>(p.beta.real());
   const int64_t work = p.M * p.N * p.K;
@@ -37,12 +48,28 @@ void float_gemm(const Problem& p, const float* A, const float* B, float* C) {
                  B + begin * (p.trans_b ? p.ldb : 1), p.ldb, beta, C + begin, p.ldc);
     });
   }
-  const ThreadLimit limit(work < 2 * kGrainProducts ? 1 : num_threads());  // oneDNN itself takes all
-  const dnnl_status_t status = ONEDNN(dnnl_sgemm)(p.trans_a ? 'T' : 'N', p.trans_b ? 'T' : 'N', p.M, p.N, p.K,
-                                                  alpha, A, p.lda, B, p.ldb, beta, C, p.ldc);
-  if (status != dnnl_success)
-    failf(ErrorKind::internal, "dnnl_sgemm failed with status {} for {} x {} x {}", static_cast<int>(status),
-          p.M, p.N, p.K);
+  const int threads = work < 2 * kGrainProducts ? 1 : num_threads();
+  const int64_t share = threads == 1 ? p.N : (p.N / threads + 63) / 64 * 64;
+  // A layer's product, x times the transpose of its weight. oneDNN is slow at packing a transposed B, above
+  // all where its rows are a multiple of a page apart: for few rows of x the product is turned round,
+  if (p.trans_b && !p.trans_a && p.M > 8 && p.M <= 64 && p.K >= 512)
+    return parallel_for(0, p.N, share, [&](int64_t begin, int64_t end) {
+      const int64_t n = end - begin;
+      std::vector<float> turned(static_cast<size_t>(n * p.M));
+      library_gemm(false, true, n, p.M, p.K, alpha, B + begin * p.ldb, p.ldb, A, p.lda, 0, turned.data(), p.M,
+                   1);
+      for (int64_t i = 0; i < p.M; ++i) {
+        float* c = C + i * p.ldc + begin;
+        for (int64_t j = 0; j < n; ++j) c[j] = turned[j * p.M + i] + (beta == 0 ? 0 : beta * c[j]);
+      }
+    });
+  // and for many each thread packs rows of its own.
+  if (p.trans_b && share < p.N)
+    return parallel_for(0, p.N, share, [&](int64_t begin, int64_t end) {
+      library_gemm(p.trans_a, true, p.M, end - begin, p.K, alpha, A, p.lda, B + begin * p.ldb, p.ldb, beta,
+                   C + begin, p.ldc, 1);
+    });
+  library_gemm(p.trans_a, p.trans_b, p.M, p.N, p.K, alpha, A, p.lda, B, p.ldb, beta, C, p.ldc, threads);
 }
 
 // OpenBLAS runs on one thread and is called from ours: two thread pools would fight.
