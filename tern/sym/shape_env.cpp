@@ -359,17 +359,22 @@ bool ShapeEnv::guard(sym::Op op, SymInt a, SymInt b, Loc loc) {
   Kind kind = kind_of(op);
   ExprId x = unwrap(a), y = unwrap(b);
   if (std::optional<bool> known = decide_relation(kind, x, y)) return *known;
-  return guard_condition(SymBool::from_expr(wrap(table_.relation(kind, resolve(x), resolve(y)))), loc);
+  return answer(table_.relation(kind, resolve(x), resolve(y)), loc);
 }
 
 bool ShapeEnv::guard_condition(SymBool condition, Loc loc) {
   Lock lock(mutex_);
   ExprId id = resolve(unwrap(condition.as_expr()));
   if (std::optional<bool> known = decide_condition(id)) return *known;
-  std::optional<int64_t> answer = hint_of(id);
-  if (!answer) fail_data_dependent(id, loc);
-  record(*answer ? id : table_.negate(id), loc);
-  return *answer != 0;
+  return answer(id, loc);
+}
+
+// Of a condition that nothing known decides: as in the example, which becomes a guard.
+bool ShapeEnv::answer(ExprId id, Loc loc) {
+  std::optional<int64_t> hint = hint_of(id);
+  if (!hint) fail_data_dependent(id, loc);
+  record(*hint ? id : table_.negate(id), loc);
+  return *hint != 0;
 }
 
 int64_t ShapeEnv::guard_value(SymInt value, Loc loc) {
@@ -391,8 +396,7 @@ bool ShapeEnv::guard_eq_or(SymInt a, SymInt b, bool otherwise, Loc loc) {
   ExprId x = unwrap(a), y = unwrap(b);
   if (std::optional<bool> known = decide_relation(Kind::eq, x, y)) return *known;
   ExprId id = table_.relation(Kind::eq, resolve(x), resolve(y));
-  if (has_unhinted(id)) return otherwise;
-  return guard_condition(SymBool::from_expr(wrap(id)), loc);
+  return has_unhinted(id) ? otherwise : answer(id, loc);
 }
 
 bool ShapeEnv::require_eq(SymInt a, SymInt b, Loc loc) {
@@ -400,7 +404,7 @@ bool ShapeEnv::require_eq(SymInt a, SymInt b, Loc loc) {
   ExprId x = unwrap(a), y = unwrap(b);
   if (std::optional<bool> known = decide_relation(Kind::eq, x, y)) return *known;
   ExprId id = table_.relation(Kind::eq, resolve(x), resolve(y));
-  if (!has_unhinted(id)) return guard_condition(SymBool::from_expr(wrap(id)), loc);
+  if (!has_unhinted(id)) return answer(id, loc);
   defer(id, {}, loc);
   return true;
 }

@@ -138,6 +138,7 @@ class ShapeEnv {
   int beyond_sizes(sym::ExprId id) const;  // 1, -1: a constant above, below every size
   std::optional<int64_t> hint_of(sym::ExprId id);
   bool has_unhinted(sym::ExprId id);
+  bool answer(sym::ExprId condition, Loc loc);
   void record(sym::ExprId condition, Loc loc);
   void learn(sym::ExprId condition, Loc loc, std::optional<size_t> guard);
   void learn_relation(sym::Kind kind, sym::ExprId a, sym::ExprId b, Loc loc, std::optional<size_t> guard);
