@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tern/base/error.h"
+#include "tern/base/parallel.h"
 
 namespace tern::kernels {
 namespace {
@@ -81,6 +82,20 @@ TEST(KernelsGemm, batches_share_a_matrix_with_stride_zero) {
     gemm(kFloat, false, false, 3, 5, 4, 1, A.data() + b * 12, 4, B.data(), 5, 0, want.data(), 5);
     EXPECT_EQ(std::vector<float>(C.begin() + b * 15, C.begin() + (b + 1) * 15), want);
   }
+}
+
+// Products of a layer: few rows of x and many, shared by two threads and not.
+TEST(KernelsGemm, shapes_of_layers) {
+  const int before = num_threads();
+  for (int threads : {1, 2}) {
+    set_num_threads(threads);
+    for (auto [M, N, K] :
+         {std::array<int64_t, 3>{9, 130, 512}, {64, 200, 513}, {65, 200, 512}, {16, 40, 1024}}) {
+      check<float, float>(M, N, K, 1, 0);
+      check<float, float>(M, N, K, 2, 3);
+    }
+  }
+  set_num_threads(before);
 }
 
 TEST(KernelsGemm, packed_products_with_every_epilogue) {
