@@ -187,6 +187,7 @@ Trace Tracer::trace(const Traceable& f, const std::vector<tern::Value>& inputs, 
 Tracer::Tracer(Span<const StateTensor> state, const TraceOptions& options)
     : options_(options), graph_(new_owned<ir::Graph>()), recorder_(*graph_, rung_record) {
   recorder_.shapes = graph_->shapes = new_shared<ShapeEnv>();
+  graph_->shapes->answer_by_example();
   recorder_.sizes_as_nodes = true;
   recorder_.force_outplace = options.force_outplace;
   recorder_.unknown = [this](const Tensor& t) { return unknown(t); };

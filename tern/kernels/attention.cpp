@@ -41,7 +41,12 @@ HWY_ATTR float row_exp(float* x, float shift, int64_t n) {
     total = hn::Add(total, e);
   }
   if (n >= lanes) sum = hn::GetLane(hn::SumOfLanes(df, total));
-  for (; i < n; ++i) sum += x[i] = std::exp(x[i] - shift);
+  if (i < n) {
+    float rest[hn::MaxLanes(df)];
+    for (int64_t k = 0; k < lanes; ++k) rest[k] = i + k < n ? x[i + k] : shift;
+    hn::StoreU(exp_any(hn::Sub(hn::LoadU(df, rest), all(shift))), df, rest);
+    for (int64_t k = 0; i < n; ++i, ++k) sum += x[i] = rest[k];
+  }
   return sum;
 }
 

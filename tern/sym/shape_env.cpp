@@ -358,6 +358,8 @@ bool ShapeEnv::guard(sym::Op op, SymInt a, SymInt b, Loc loc) {
   Lock lock(mutex_);
   Kind kind = kind_of(op);
   ExprId x = unwrap(a), y = unwrap(b);
+  if (by_example_)
+    if (std::optional<int64_t> hint = hint_of(table_.relation(kind, x, y))) return *hint != 0;
   if (std::optional<bool> known = decide_relation(kind, x, y)) return *known;
   return answer(table_.relation(kind, resolve(x), resolve(y)), loc);
 }
@@ -410,7 +412,7 @@ bool ShapeEnv::require_eq(SymInt a, SymInt b, Loc loc) {
 }
 
 void ShapeEnv::record(ExprId condition, Loc loc) {
-  if (table_.is_constant(condition) || !guarded_.insert(condition).second) return;
+  if (by_example_ || table_.is_constant(condition) || !guarded_.insert(condition).second) return;
   guards_.push_back({SymBool::from_expr(wrap(condition)), loc, text(condition)});
   learn(condition, loc, guards_.size() - 1);
 }

@@ -75,6 +75,8 @@ class ShapeEnv {
   std::string str_as_asked(SymInt value, sym::Style style = sym::Style::sympy);  // nothing known applied
 
   // ---- guards and assertions ----
+  // A trace is of its example: comparisons are answered by it, and nothing is learned from them.
+  void answer_by_example() { by_example_ = true; }
   const std::vector<Guard>& guards() const { return guards_; }
   const std::vector<RuntimeAssert>& runtime_asserts() const { return runtime_asserts_; }
   // Guards that symbol ranges and equalities alone do not imply, in terms of the symbols that remain.
@@ -161,6 +163,7 @@ class ShapeEnv {
   std::unordered_map<int64_t, uint32_t> by_hint_;  // duck sizing
   std::unordered_map<sym::ExprId, Fact> facts_;
   std::vector<Guard> guards_;
+  bool by_example_ = false;
   std::unordered_set<sym::ExprId> guarded_;
   std::vector<RuntimeAssert> runtime_asserts_;
   uint32_t backed_count_ = 0, unbacked_count_ = 0, float_count_ = 0;
