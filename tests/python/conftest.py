@@ -18,3 +18,5 @@ def _seeded():
     import tern
 
     tern.manual_seed(0)
+    if torch := sys.modules.get("torch"):  # whoever compares with it has imported it
+        torch.manual_seed(0)

@@ -344,7 +344,8 @@ Tensor body_linalg_matrix_rank_atol_rtol_tensor(const args::linalg_matrix_rank_a
   check_low_precision("torch.linalg.matrix_rank", a.input);
   check_matrix("torch.linalg.matrix_rank", a.input);
   if (a.hermitian) check_square("torch.linalg.matrix_rank", a.input);
-  if (a.input.numel().is_int() && a.input.numel().as_int() == 0) return full_like(empty(batch_of(a.input), kLong), 0);
+  if (a.input.numel().is_int() && a.input.numel().as_int() == 0)
+    return full_like(empty(batch_of(a.input), kLong), 0);
   Tolerance t = tolerance(a.input, a.atol, a.rtol);
   Tensor s = a.hermitian ? abs(linalg_eigvalsh(a.input)) : linalg_svdvals(a.input);
   Tensor limit = maximum(unsqueeze(t.atol, -1), unsqueeze(t.rtol, -1) * largest_first(s));
