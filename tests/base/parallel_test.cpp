@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "tern/base/error.h"
-#include "tests/support/patience.h"
 
 using tern::parallel_for;
 
@@ -224,7 +223,6 @@ TEST_F(Parallel, share_may_be_called_by_several_threads_and_inside_of_itself) {
 // A child has none of its parent's threads: it gets its own.
 #if !defined(__SANITIZE_THREAD__)  // which starts no threads in a forked child
 TEST_F(Parallel, share_works_after_a_fork) {
-  if (tern::testing::emulated) GTEST_SKIP() << "qemu cannot fork a program that has threads";
   tern::set_num_threads(2);
   tern::share(2, [](int64_t) {});
   const pid_t child = fork();
