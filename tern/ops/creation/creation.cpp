@@ -541,7 +541,8 @@ Tensor spaced_in_powers(const A& a) {
     else
       return as_type(whole ? as_type(e, result) : e, e.is_complex() ? kComplexDouble : kDouble);
   };
-  auto start = end_of(a.start), end = end_of(a.end);
+  auto start = end_of(a.start);
+  auto end = end_of(a.end);
   bool complex = start.is_complex() || end.is_complex();
   if (complex) result = to_complex(default_dtype());
   Tensor exponents = spaced(start, end, a.steps, complex ? std::optional<DType>() : kDouble, a.layout,
