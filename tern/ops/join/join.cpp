@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/base/small_vector.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
@@ -18,33 +19,47 @@ inline bool is_skipped(const Tensor& t) { return t.dim() == 1 && surely_eq(t.siz
 
 // Row-major tensors of the result's type, one after the other along `dim` of a row-major result: the rest is
 // moving bytes. False when it is not so.
-bool join_rows(Span<const Tensor> tensors, int64_t dim, const Tensor& out, bool stacked) {
+bool join_rows(Span<const Tensor> tensors, int64_t dim, const Tensor& out) {
   if (!out.is_contiguous()) return false;
   for (const Tensor& t : tensors)
     if (!t.is_contiguous() || t.dtype() != out.dtype()) return false;
+  if (out.int_numel() == 0) return true;
   int64_t outer = 1;
   for (int64_t d = 0; d < dim; ++d) outer *= out.int_sizes()[d];
-  auto in_one = [outer](int64_t n) { return outer == 1 ? n : n / outer; };
-  const int64_t width = out.element_size(), row = in_one(out.int_numel()) * width;
+  auto in_one = [&](const Tensor& t) {
+    return (outer == 1 ? t.int_numel() : t.int_numel() / outer) * out.element_size();
+  };
+  struct Part {
+    const char* from;
+    int64_t bytes;  // in each row of the result
+  };
+  SmallVector<Part, 8> parts;
+  for (const Tensor& t : tensors)
+    if (t.int_numel() != 0) parts.push_back({static_cast<const char*>(t.data()), in_one(t)});
+  const int64_t row = in_one(out);
+
   char* to = static_cast<char*>(out.data());
-  for (const Tensor& t : tensors) {
-    if (!stacked && is_skipped(t)) continue;
-    const int64_t bytes = in_one(t.int_numel()) * width;
-    if (bytes == 0) continue;
-    const char* from = static_cast<const char*>(t.data());
-    if (outer == 1) {
-      constexpr int64_t page = 4096;
-      parallel_for(0, (bytes + page - 1) / page, 64, [&](int64_t begin, int64_t end) {
-        begin *= page, end = std::min(end * page, bytes);
-        std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
-      });
-    } else {
-      parallel_for(0, outer, std::max<int64_t>(1, (1 << 18) / bytes), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          std::memcpy(to + i * row, from + i * bytes, static_cast<size_t>(bytes));
-      });
-    }
-    to += bytes;
+  constexpr int64_t share = 1 << 18,
+                    page = 4096;  // bytes: worth a thread, and that two threads do not both write
+  if (outer == 1) {
+    parallel_for(0, (row + page - 1) / page, share / page, [&](int64_t begin, int64_t end) {
+      begin *= page, end = std::min(end * page, row);
+      int64_t first = 0;
+      for (const Part& p : parts) {
+        const int64_t from = std::max(begin, first), last = std::min(end, first + p.bytes);
+        if (from < last) std::memcpy(to + from, p.from + (from - first), static_cast<size_t>(last - from));
+        first += p.bytes;
+      }
+    });
+  } else {
+    parallel_for(0, outer, std::max<int64_t>(1, share / row), [&](int64_t begin, int64_t end) {
+      char* at = to + begin * row;
+      for (int64_t i = begin; i < end; ++i)
+        for (const Part& p : parts) {
+          std::memcpy(at, p.from + i * p.bytes, static_cast<size_t>(p.bytes));
+          at += p.bytes;
+        }
+    });
   }
   return true;
 }
@@ -100,7 +115,7 @@ Shapes shape_cat(const args::cat& a) {
 void kernel_cat(const args::cat& a, Out out) {
   if (out[0].int_numel() == 0) return;
   int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;
-  if (join_rows(a.tensors, dim, out[0], false)) return;
+  if (join_rows(a.tensors, dim, out[0])) return;
   for (const Tensor& t : a.tensors) {
     if (is_skipped(t)) continue;
     int64_t n = t.int_sizes()[dim];
@@ -143,7 +158,7 @@ Shapes shape_stack(const args::stack& a) {
 }
 void kernel_stack(const args::stack& a, Out out) {
   int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;
-  if (out[0].int_numel() == 0 || join_rows(a.tensors, dim, out[0], true)) return;
+  if (join_rows(a.tensors, dim, out[0])) return;
   for (const Tensor& t : a.tensors) copy_elements(t, select_view(out[0], dim, at++));
 }
 Tensor body_stack(const args::stack& a) {
