@@ -109,8 +109,8 @@ class Lexer {
         ++at_;
       } else if (c == '#') {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
-      } else if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
-        at_ += peek(1) == '\n' ? 2 : 3;
+      } else if (size_t joined = line_join()) {
+        at_ += joined;
       } else if (c == '.' && is_digit(peek(1))) {
         number();
       } else if (c == '"' || c == '\'') {
@@ -132,6 +132,12 @@ class Lexer {
  private:
   static constexpr size_t npos = std::string_view::npos;
   char peek(size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  // The length of a backslash and the end of its line, which join it with the next one; 0 where none stands
+  // here.
+  size_t line_join() const {
+    if (peek(0) != '\\') return 0;
+    return peek(1) == '\n' ? 2 : peek(1) == '\r' && peek(2) == '\n' ? 3 : 0;
+  }
   void add(TokenKind kind, size_t from, size_t to, uint8_t lexeme = no_lexeme) {
     tokens_.push_back({kind, lexeme, static_cast<uint32_t>(from), static_cast<uint32_t>(to),
                        std::string_view(text_.data() + from, to - from)});
@@ -172,16 +178,17 @@ class Lexer {
   // With Bodies::leave, what begins on this line and is not read now. Only what can hide the end of a line is
   // looked at: brackets, strings, comments.
   bool leave_unread() {
-    bool in_class = std::exchange(after_class_, starts("class "));
-    if (starts("def ")) {
+    bool in_class = std::exchange(after_class_, at_word("class"));
+    if (at_word("def")) {
       unread_def();
       return true;
     }
-    if (!in_class || after_class_ || starts("@") || tokens_.back().kind != TokenKind::indent) return false;
+    if (!in_class || after_class_ || text_[at_] == '@' || tokens_.back().kind != TokenKind::indent)
+      return false;
     size_t start = text_.rfind('\n', at_) + 1, end = at_;  // with its indentation, as the next lines
     do end = skip_logical_line();
-    while (next_line([&](size_t width) { return width >= indents_.back(); }) && !starts("def ") &&
-           !starts("@"));
+    while (next_line([&](size_t width) { return width >= indents_.back(); }) && !at_word("def") &&
+           text_[at_] != '@');
     at_ = end;
     unread(start, end);
     return true;
@@ -191,7 +198,8 @@ class Lexer {
   void unread_def() {
     size_t start = at_;
     name();
-    while (at_ < text_.size() && class_of(text_[at_]) == space) ++at_;
+    while (at_ < text_.size() && (class_of(text_[at_]) == space || line_join()))
+      at_ += std::max<size_t>(1, line_join());
     if (at_ < text_.size() && class_of(text_[at_]) == letter) name();
     size_t end = skip_logical_line();
     while (next_line([&](size_t width) { return width > indents_.back(); })) end = skip_logical_line();
@@ -201,7 +209,11 @@ class Lexer {
     add(TokenKind::body, start, end);
     add(TokenKind::newline, end, end);
   }
-  bool starts(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
+  bool at_word(std::string_view word) const {
+    if (text_.substr(at_, word.size()) != word) return false;
+    Class next = class_of(peek(word.size()));
+    return next != letter && next != digit;
+  }
   // To the text of the next line that is not blank, if it is indented as wanted.
   template <class Wanted>
   bool next_line(Wanted wanted) {
