@@ -530,10 +530,12 @@ void Importer::import_loop(Importing& n) {
 
 // ---- one node's view ----
 
-Tensor Importing::in(size_t i) {
+size_t Importing::given(size_t i) const {
   if (!has(i)) failf(ErrorKind::file, "input {} is missing", i);
-  return importer_.materialise(inputs_[i]);
+  return i;
 }
+
+Tensor Importing::in(size_t i) { return importer_.materialise(inputs_[given(i)]); }
 
 Tensor Importing::in_or_none(size_t i) { return has(i) ? in(i) : Tensor(); }
 

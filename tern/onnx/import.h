@@ -38,9 +38,9 @@ class Importing {
   size_t size() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
   bool wants(size_t k) const { return k < node_.outputs.size() && !node_.outputs[k].empty(); }
-  Tensor in(size_t i);          // throws where it is left out
-  Tensor in_or_none(size_t i);  // undefined where it is left out
-  const Item& item(size_t i) const { return inputs_[i]; }
+  Tensor in(size_t i);                                            // throws where it is left out
+  Tensor in_or_none(size_t i);                                    // undefined where it is left out
+  const Item& item(size_t i) const { return inputs_[given(i)]; }  // as `in`, not yet a tensor
   std::vector<SymInt> sizes(size_t i);       // elements of an int tensor; computed ones become symbols
   std::vector<int64_t> constants(size_t i);  // refuses where they are computed by the model
   std::optional<Tensor> constant(size_t i);  // the data, where it is known
@@ -68,6 +68,8 @@ class Importing {
   std::vector<Item>& outputs() { return outputs_; }
 
  private:
+  size_t given(size_t i) const;
+
   Importer& importer_;
   const NodeProto& node_;
   std::vector<Item> inputs_;
