@@ -379,6 +379,39 @@ def test_embedding():
         ours.embedding_4bit(r, tern.tensor([1]))
 
 
+class WithCell(torch.nn.Module):
+    """nn.LSTMCell takes its state in pairs."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x, h, c):
+        return self.cell(x, (h, c))
+
+
+@pytest.mark.parametrize("bits", [torch.qint8, torch.float16], ids=str)
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+def test_dynamic_cells(tmp_path, cell, bits):
+    """A scripted cell from PyTorch: loaded, run, saved, and run by PyTorch again."""
+    torch.manual_seed(0)
+    make = {"lstm": torch.nn.LSTMCell, "gru": torch.nn.GRUCell}.get(cell, torch.nn.RNNCell)
+    net = make(5, 7, nonlinearity=cell[4:]) if cell.startswith("rnn") else make(5, 7)
+    net = WithCell(net) if cell == "lstm" else torch.nn.Sequential(net)
+    net = torch.ao.quantization.quantize_dynamic(net, {make}, dtype=bits)
+    theirs = torch.jit.script(net if cell == "lstm" else net[0])
+    theirs.save(str(tmp_path / "cell.pt"))
+    mine = tern.load(str(tmp_path / "cell.pt"))
+    inputs = [torch.randn(3, n) for n in ((5, 7, 7) if cell == "lstm" else (5, 7))]
+    want, got = theirs(*inputs), mine(*[tern.tensor(t.numpy()) for t in inputs])
+    tern.save(mine, str(tmp_path / "again.pt"))
+    again = torch.jit.load(str(tmp_path / "again.pt"))(*inputs)
+    assert f"quantized_{cell}_cell_dynamic" in str(torch.jit.load(str(tmp_path / "again.pt")).inlined_graph)
+    for a, b, c in zip(*(r if cell == "lstm" else [r] for r in (got, again, want)), strict=True):
+        assert torch.equal(b, c)
+        np.testing.assert_allclose(a.detach().numpy(), c.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_printing():
     for make in [quantized, lambda: quantized((), "qint8"), lambda: quantized((0,)), lambda: quantized((30, 50)), per_channel]:
         a, b = make()
