@@ -225,6 +225,27 @@ void check_inputs(const Op& base, const Arg* args, const Tensor& out) {
       check_overlap(out, *args[i].tensor_ptr);
 }
 
+// What PyTorch refuses to write over, although our kernels write into fresh memory.
+void check_apart(const Op& base, const Arg* args, const Tensor& out) {
+  const uint32_t looked_at = base.apart | base.disjoint;
+  for (int i = 0; looked_at >> i; ++i) {
+    if (!(looked_at >> i & 1)) continue;
+    const auto check = base.disjoint >> i & 1 ? check_disjoint : check_overlap;
+    if (args[i].kind == ArgKind::tensor && args[i].tensor_ptr->defined()) check(out, *args[i].tensor_ptr);
+    if (args[i].kind == ArgKind::tensors)
+      for (const Tensor& t : args[i].tensors())
+        if (t.defined()) check(out, t);
+  }
+}
+
+void prepare_out(const Op& base, const Arg* args, const Tensor& out, Span<const SymInt> sizes, bool fake) {
+  check_writable(out);
+  if (!fake) check_apart(base, args, out);
+  if (same_sizes(sizes, out.sizes())) return;
+  resize_output(out, sizes);
+  if (!fake) check_apart(base, args, out);  // it may reach farther now
+}
+
 void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
   const Op& base = *op.functional;
   const Tensor& self = args[0].tensor();
@@ -250,6 +271,7 @@ void run_inplace(const Op& op, const Arg* args, Value* results, bool fake) {
     if (base.is(op_pointwise)) {
       pointwise_into(base, args, self);
     } else {
+      check_apart(base, args, self);
       // A structured kernel may read its inputs while it writes: into fresh memory, then copied.
       Tensor result = allocate(shapes[0], self.device(), false);
       run_op_kernel(base, args, Out(&result, 1));
@@ -286,8 +308,7 @@ void run_into(const Op& op, const Arg* args, Value* results, bool fake) {
       failf("Expected out tensor to have device {}, but got {} instead", from.device().str(),
             out.device().str());
     check_out_type(base, from.dtype(), out.dtype());
-    if (!same_sizes(from.sizes(), out.sizes())) resize_output(out, from.sizes());
-    check_writable(out);
+    prepare_out(base, args, out, from.sizes(), fake);
     if (!fake) copy_elements(from, out);
     if (!fake || out.is_fake()) ++out.storage()->version;
     results[i] = Value(out);
@@ -326,8 +347,7 @@ void run_out(const Op& op, const Arg* args, Value* results, bool fake) {
     const Tensor& out = args[base.arity + i].tensor();
     if (!out.defined()) failf("{}: out= is undefined", op.qualified());
     check_out_type(base, shapes[i].dtype, out.dtype());
-    if (!same_sizes(shapes[i].sizes, out.sizes())) resize_output(out, shapes[i].sizes);
-    check_writable(out);
+    prepare_out(base, args, out, shapes[i].sizes, fake);
     if (base.is(op_pointwise)) {
       if (!fake) {
         check_inputs(base, args, out);

@@ -76,6 +76,8 @@ struct Op {
   CheckFn check = nullptr;            // throws for arguments that no shape rule looks at
   uint32_t dtypes = ~uint32_t{0};     // what the kernel takes: bit i is DType i
   const char* kernel_name = nullptr;  // what PyTorch calls it where it refuses another
+  uint32_t apart = 0;                 // arguments of whose memory out= may have all, not a part
+  uint32_t disjoint = 0;              // and nothing
   uint64_t saves_args = 0;            // which arguments backward needs whole
   uint64_t saves_meta = 0;            // which it needs only the shape and dtype of
   uint32_t saves_results = 0;

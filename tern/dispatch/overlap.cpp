@@ -34,6 +34,26 @@ bool same_strides(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+enum class Overlap { none, part, all };
+
+Overlap overlap_of(const Tensor& out, const Tensor& input) {
+  if (out.body() == input.body()) return Overlap::all;
+  if (!share_memory(out, input)) return Overlap::none;
+  if (!is_dense(out) || !is_dense(input) || !out->offset.is_int() || !input->offset.is_int())
+    return Overlap::none;
+  const int64_t size = out.element_size(), other = input.element_size();
+  const int64_t begin = out->offset.as_int() * size, end = begin + out.int_numel() * size,
+                from = input->offset.as_int() * other, to = from + input.int_numel() * other;
+  if (begin == end || from == to || end <= from || to <= begin) return Overlap::none;
+  return begin == from && end == to && same_strides(out, input) ? Overlap::all : Overlap::part;
+}
+
+[[noreturn]] void refuse_overlap() {
+  fail(
+      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+      "memory location. Please clone() the tensor before performing the operation.");
+}
+
 }  // namespace
 
 void check_writable(const Tensor& out) {
@@ -49,16 +69,11 @@ bool share_memory(const Tensor& a, const Tensor& b) {
 }
 
 void check_overlap(const Tensor& out, const Tensor& input) {
-  if (out.body() == input.body() || !share_memory(out, input)) return;
-  if (!is_dense(out) || !is_dense(input) || !out->offset.is_int() || !input->offset.is_int()) return;
-  const int64_t size = out.element_size(), other = input.element_size();
-  const int64_t begin = out->offset.as_int() * size, end = begin + out.int_numel() * size,
-                from = input->offset.as_int() * other, to = from + input.int_numel() * other;
-  if (begin == end || from == to || end <= from || to <= begin) return;
-  if (begin == from && end == to && same_strides(out, input)) return;
-  fail(
-      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-      "memory location. Please clone() the tensor before performing the operation.");
+  if (overlap_of(out, input) == Overlap::part) refuse_overlap();
+}
+
+void check_disjoint(const Tensor& out, const Tensor& input) {
+  if (overlap_of(out, input) != Overlap::none) refuse_overlap();
 }
 
 }  // namespace tern

@@ -12,5 +12,7 @@ bool share_memory(const Tensor& a, const Tensor& b);
 // Throws if both are dense and share some memory without being the same elements in the same order. What has
 // gaps is not looked into, as in PyTorch.
 void check_overlap(const Tensor& out, const Tensor& input);
+// Throws for the same elements, too.
+void check_disjoint(const Tensor& out, const Tensor& input);
 
 }  // namespace tern

@@ -18,15 +18,20 @@ namespace {
 template <class F>
 void by_float(DType type, const char* what, F f) {
   by_dtype(kFloats, type, f, [&] {
-    failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what,
-          name(type));
+    failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", what, script_name(type));
   });
 }
 template <class F>
 void by_type(DType type, const char* what, F f) {
   by_dtype(Types<bool>{} + kIntegers + kLateUnsigned + kFloats, type, f, [&] {
-    failf(ErrorKind::not_supported, "{} is not implemented for {}; use a floating point type", what,
-          name(type));
+    failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", what, script_name(type));
+  });
+}
+
+template <class F>
+void by_number(DType type, const char* what, F f) {
+  by_dtype(kIntegers + kFloats, type, f, [&] {
+    failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", what, script_name(type));
   });
 }
 
@@ -186,7 +191,7 @@ void Mt19937::load_state(const void* bytes) {
 }
 
 void uniform(Mt19937& g, DType type, void* out, int64_t n, double from, double to) {
-  by_float(type, "uniform_", [&]<class T>(T) {
+  by_float(type, "check_uniform_bounds", [&]<class T>(T) {
     using C = Compute<T>;
     const C base = static_cast<C>(from), width = static_cast<C>(to) - base;
     if constexpr (std::is_same_v<T, float>) {
@@ -207,7 +212,7 @@ void uniform(Mt19937& g, DType type, void* out, int64_t n, double from, double t
 }
 
 void normal(Mt19937& g, DType type, void* out, int64_t n, double mean, double std, bool contiguous) {
-  by_float(type, "normal_", [&]<class T>(T) {
+  by_float(type, "normal_kernel_cpu", [&]<class T>(T) {
     T* x = static_cast<T*>(out);
     if (n < 16 || !contiguous) {
       for (int64_t i = 0; i < n; ++i) x[i] = T(static_cast<Compute<T>>(next_normal(g, mean, std)));
@@ -241,21 +246,21 @@ void normal(Mt19937& g, DType type, void* out, int64_t n, double mean, double st
 }
 
 void exponential(Mt19937& g, DType type, void* out, int64_t n, double lambda) {
-  by_float(type, "exponential_", [&]<class T>(T) {
+  by_float(type, "exponential_cpu", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i)
       static_cast<T*>(out)[i] = T(static_cast<Compute<T>>(-1.0 / lambda * std::log1p(-unit<double>(g))));
   });
 }
 
 void log_normal(Mt19937& g, DType type, void* out, int64_t n, double mean, double std) {
-  by_float(type, "log_normal_", [&]<class T>(T) {
+  by_float(type, "log_normal_cpu", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i)
       static_cast<T*>(out)[i] = T(static_cast<Compute<T>>(std::exp(next_normal(g, mean, std))));
   });
 }
 
 void cauchy(Mt19937& g, DType type, void* out, int64_t n, double median, double sigma) {
-  by_float(type, "cauchy_", [&]<class T>(T) {
+  by_float(type, "cauchy_cpu", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i)
       static_cast<T*>(out)[i] =
           T(static_cast<Compute<T>>(median + sigma * std::tan(std::numbers::pi * (unit<double>(g) - 0.5))));
@@ -263,21 +268,21 @@ void cauchy(Mt19937& g, DType type, void* out, int64_t n, double median, double 
 }
 
 void geometric(Mt19937& g, DType type, void* out, int64_t n, double p) {
-  by_type(type, "geometric_", [&]<class T>(T) {
+  by_type(type, "geometric_cpu", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i)
       static_cast<T*>(out)[i] = T(static_cast<float>(std::ceil(std::log(unit<double>(g)) / std::log1p(-p))));
   });
 }
 
 void bernoulli(Mt19937& g, DType type, void* out, int64_t n, double p) {
-  by_type(type, "bernoulli_", [&]<class T>(T) {
+  by_type(type, "bernoulli_scalar_cpu_", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i) static_cast<T*>(out)[i] = T(static_cast<float>(unit<double>(g) < p));
   });
 }
 
 void bernoulli(Mt19937& g, DType type, void* out, int64_t n, DType p_type, const void* p) {
-  by_type(type, "bernoulli", [&]<class T>(T) {
-    by_float(p_type, "bernoulli", [&]<class P>(P) {
+  by_type(type, "bernoulli_tensor_cpu_self_", [&]<class T>(T) {
+    by_float(p_type, "bernoulli_tensor_cpu_p_", [&]<class P>(P) {
       using Draw = std::conditional_t<std::is_same_v<P, double>, double, float>;
       for (int64_t i = 0; i < n; ++i) {
         const Draw probability = static_cast<Draw>(static_cast<const P*>(p)[i]);
@@ -292,7 +297,7 @@ void bernoulli(Mt19937& g, DType type, void* out, int64_t n, DType p_type, const
 
 void random_from_to(Mt19937& g, DType type, void* out, int64_t n, int64_t from, uint64_t range) {
   if (range == 0) fail(ErrorKind::runtime, "random_: expected 'from' to be less than 'to'");
-  by_type(type, "random_", [&]<class T>(T) {
+  by_type(type, "random_update_from_to", [&]<class T>(T) {
     T* x = static_cast<T*>(out);
     auto put = [&](int64_t i, uint64_t drawn) {
       const int64_t value = static_cast<int64_t>(drawn % range + static_cast<uint64_t>(from));
@@ -309,7 +314,7 @@ void random_from_to(Mt19937& g, DType type, void* out, int64_t n, int64_t from, 
 }
 
 void random(Mt19937& g, DType type, void* out, int64_t n) {
-  by_type(type, "random_", [&]<class T>(T) {
+  by_type(type, "random_kernel_cpu", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i) {
       T& x = static_cast<T*>(out)[i];
       if constexpr (std::is_same_v<T, bool>)
@@ -328,7 +333,7 @@ void random(Mt19937& g, DType type, void* out, int64_t n) {
 }
 
 void random_full_64_bits(Mt19937& g, DType type, void* out, int64_t n) {
-  by_type(type, "random_", [&]<class T>(T) {
+  by_type(type, "random_update_full_64_bits", [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t value = static_cast<int64_t>(g.random64());
       if constexpr (narrow<T>)
@@ -340,7 +345,7 @@ void random_full_64_bits(Mt19937& g, DType type, void* out, int64_t n) {
 }
 
 void randperm(Mt19937& g, DType type, void* out, int64_t n) {
-  by_type(type, "randperm", [&]<class T>(T) {
+  by_number(type, "randperm", [&]<class T>(T) {
     T* x = static_cast<T*>(out);
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (narrow<T>)
@@ -397,12 +402,16 @@ void multinomial(Mt19937& g, DType type, const void* probabilities, int64_t rows
       C sum = 0;
       for (int64_t c = 0; c < categories; ++c) {
         const C p = C(all[r * categories + c]);
-        check(p);
+        if (!(p >= 0))
+          fail(ErrorKind::runtime, "invalid multinomial distribution (encountering probability entry < 0)");
+        if (std::isinf(p))
+          fail(ErrorKind::runtime,
+               "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
         sum += p;
         cumulative[c] = sum;
       }
       if (!(sum > 0))
-        fail(ErrorKind::runtime, "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
+        fail(ErrorKind::runtime, "invalid multinomial distribution (sum of probabilities <= 0)");
       if (sum < C(1.00001) || sum > C(1.00001))
         for (C& c : cumulative) c /= sum;
       cumulative[categories - 1] = 1;

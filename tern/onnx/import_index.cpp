@@ -18,6 +18,26 @@ Tensor wrapped(Importing& n, Tensor index, SymInt size) {
            {n("aten::lt.Scalar", {index, 0}), n("aten::add.Scalar", {index, size}), index});
 }
 
+// ATen gathers and scatters no wide unsigned integers: the same bits, as signed ones. With `ordered` the sign
+// is flipped, so that the larger one stays the larger one.
+DType signed_type(DType t) {
+  return t == DType::uint16 ? kShort : t == DType::uint32 ? kInt : t == DType::uint64 ? kLong : t;
+}
+Tensor with_flipped_sign(Importing& n, const Tensor& t) {
+  const int64_t sign = t.dtype() == kShort ? INT16_MIN : t.dtype() == kInt ? INT32_MIN : INT64_MIN;
+  return n("aten::bitwise_xor.Scalar", {t, sign});
+}
+Tensor as_signed(Importing& n, const Tensor& t, bool ordered = false) {
+  const DType type = signed_type(t.dtype());
+  if (type == t.dtype()) return t;
+  Tensor bits = n("aten::view.dtype", {t, type});
+  return ordered ? with_flipped_sign(n, bits) : bits;
+}
+Tensor as_before(Importing& n, const Tensor& result, DType type, bool ordered = false) {
+  if (type == result.dtype()) return result;
+  return n("aten::view.dtype", {ordered ? with_flipped_sign(n, result) : result, type});
+}
+
 void import_gather(Importing& n) {
   // Of sizes: sizes.
   if (n.item(0).ints && !n.item(0).scalar && n.constant(1) && n.constant(1)->dim() <= 1) {
@@ -47,7 +67,8 @@ void import_gather(Importing& n) {
 void import_gather_elements(Importing& n) {
   Tensor x = n.in(0);
   int64_t axis = axis_of(n, 0);
-  n.out(n("aten::gather", {x, axis, wrapped(n, n.in(1), x.size(axis))}));
+  Tensor y = n("aten::gather", {as_signed(n, x), axis, wrapped(n, n.in(1), x.size(axis))});
+  n.out(as_before(n, y, x.dtype()));
 }
 
 // Positions [..., k] as k index tensors.
@@ -79,22 +100,32 @@ void import_gather_nd(Importing& n) {
 }
 
 void import_scatter_elements(Importing& n) {
-  Tensor x = n.in(0), updates = n.in(2);
+  const std::string reduction = n.text("reduction", "none");
+  const bool ordered = reduction == "max" || reduction == "min";
+  const DType type = n.in(0).dtype();
+  Tensor x = as_signed(n, n.in(0), ordered), updates = as_signed(n, n.in(2), ordered), y;
   int64_t axis = axis_of(n, 0);
   Tensor index = wrapped(n, n.in(1), x.size(axis));
-  std::string reduction = n.text("reduction", "none");
-  if (reduction == "none") return n.out(n("aten::scatter.src", {x, axis, index, updates}));
-  if (reduction == "add") return n.out(n("aten::scatter_add", {x, axis, index, updates}));
-  const char* how = reduction == "mul" ? "prod" : reduction == "max" ? "amax" : "amin";
-  n.out(n("aten::scatter_reduce.two", {x, axis, index, updates, how, true}));
+  if (reduction == "none") {
+    y = n("aten::scatter.src", {x, axis, index, updates});
+  } else if (reduction == "add") {
+    y = n("aten::scatter_add", {x, axis, index, updates});
+  } else {
+    const char* how = reduction == "mul" ? "prod" : reduction == "max" ? "amax" : "amin";
+    y = n("aten::scatter_reduce.two", {x, axis, index, updates, how, true});
+  }
+  n.out(as_before(n, y, type, ordered));
 }
 
 void import_scatter_nd(Importing& n) {
-  Tensor x = n.in(0), indices = n.in(1), updates = n.in(2);
-  std::string reduction = n.text("reduction", "none");
-  if (reduction == "none" || reduction == "add")
-    return n.out(
-        n("aten::index_put", {x, tern::Value::list(columns(n, indices)), updates, reduction == "add"}));
+  const std::string reduction = n.text("reduction", "none");
+  const bool ordered = reduction == "max" || reduction == "min";
+  const DType type = n.in(0).dtype();
+  Tensor x = as_signed(n, n.in(0), ordered), indices = n.in(1), updates = as_signed(n, n.in(2), ordered);
+  if (reduction == "none" || reduction == "add") {
+    Tensor y = n("aten::index_put", {x, tern::Value::list(columns(n, indices)), updates, reduction == "add"});
+    return n.out(as_before(n, y, type));
+  }
   // Other reductions on rows: what a position names, flattened; their numbers along one dim.
   std::vector<tern::Value> cols = columns(n, indices);
   const int64_t count = static_cast<int64_t>(cols.size());
@@ -115,7 +146,8 @@ void import_scatter_nd(Importing& n) {
   const char* how = reduction == "mul" ? "prod" : reduction == "max" ? "amax" : "amin";
   Tensor y =
       n("aten::scatter_reduce.two", {table(x, rows, row), 0, index, table(updates, places, row), how, true});
-  n.out(n("aten::reshape", {y, list(std::vector<SymInt>(x.sizes().begin(), x.sizes().end()))}));
+  y = n("aten::reshape", {y, list(std::vector<SymInt>(x.sizes().begin(), x.sizes().end()))});
+  n.out(as_before(n, y, type, ordered));
 }
 
 void import_top_k(Importing& n) {

@@ -96,6 +96,13 @@ void check_fits(const Scalar& value, DType type) {
 void check_celu(const Scalar& alpha) {
   if (alpha.equals(0)) fail("alpha cannot be 0 for CELU");
 }
+void check_softshrink(const Tensor& self, const Scalar& lambd) {
+  if (!self.is_floating_point()) return;
+  const double most = largest_number(self.dtype()), v = lambd.to_double();
+  if (!(v >= 0 && v <= most))
+    failf("lambda must be in range [0, {:.6g}] for input dtype {}, but found {:.6g}", most,
+          script_name(self.dtype()), v);
+}
 void check_subtraction(const Tensor& self, const Tensor& other) {
   const bool a = self.dtype() == kBool, b = other.dtype() == kBool;
   if (a || b) no_subtraction(a && b);

@@ -22,6 +22,7 @@ double largest_number(DType type);  // that is finite
 void check_fits(const Scalar& value, DType type);
 
 void check_celu(const Scalar& alpha);
+void check_softshrink(const Tensor& self, const Scalar& lambd);
 void check_subtraction(const Tensor& self, const Tensor& other);
 void check_subtraction(const Tensor& self, const Scalar& other);
 // alpha and beta are of a kind that the result can hold.

@@ -13,7 +13,7 @@ import tern
 import truth
 import samples  # noqa: F401  (before PyTorch's test library: gives it what is not installed)
 from torch.testing._internal.common_utils import noncontiguous_like
-from values import Different, NotOurs, check_strides, compare, copy_of, map_tensors, seed, short, tensors, to_tern, to_torch
+from values import Different, NotOurs, check_strides, compare, copy_of, copy_together, map_tensors, seed, short, tensors, to_tern, to_tern_together, to_torch
 
 OURS = set(tern._tern._all_ops())
 # Results without a value: memory as it was found.
@@ -545,7 +545,7 @@ def double_gradient(call):
 
 def error(call, pattern=None):
     """PyTorch refused this call: Tern does, too, and says the same at the beginning."""
-    args, kwargs = to_tern(map_tensors(copy_of, call.args)), to_tern(map_tensors(copy_of, call.kwargs))
+    args, kwargs = to_tern_together(*copy_together(call.args, call.kwargs))
     try:
         ours(call.name)(*args, **kwargs)
     except Exception as mine:

@@ -26,7 +26,7 @@ from torch._subclasses.schema_check_mode import SchemaCheckMode  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from values import copy_of, map_tensors, short, tensors  # noqa: E402
+from values import copy_together, short, tensors  # noqa: E402
 
 LARGEST = 200_000  # elements: larger samples only cost time
 
@@ -88,7 +88,7 @@ class _Watch:
         if self.busy or not func.name().startswith("aten::") or sum(t.numel() for t in tensors((args, kwargs))) > LARGEST or not self.wanted(call):
             return func(*args, **kwargs)
         self.busy = True  # the copies are calls too
-        call.args, call.kwargs = map_tensors(copy_of, call.args), map_tensors(copy_of, call.kwargs)
+        call.args, call.kwargs = copy_together(call.args, call.kwargs)
         self.busy = False
         self.calls.append(call)
         try:
@@ -116,7 +116,7 @@ def calls_of(function, args, kwargs, wanted):
     """The ATen calls underneath a Python call that are `wanted`, and what it threw."""
     calls, error = [], None
     args, kwargs = list(args), dict(kwargs)
-    twin_args, twin_kwargs = map_tensors(copy_of, args), map_tensors(copy_of, kwargs)
+    twin_args, twin_kwargs = copy_together(args, kwargs)
     try:
         with torch.no_grad(), enable_python_dispatcher(), enable_pre_dispatch(), _Above(calls, wanted):
             function(*twin_args, **twin_kwargs)

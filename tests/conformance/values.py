@@ -34,11 +34,16 @@ def tensors(tree):
     return [t for t in tree_flatten(tree)[0] if isinstance(t, torch.Tensor)]
 
 
-def copy_of(t):
-    """A tensor of the same geometry on a copy of its whole storage, so that as_strided finds what it looks for."""
+def copy_of(t, storages=None):
+    """A tensor of the same geometry on a copy of its whole storage, so that as_strided finds what it looks for. `storages`: copies made before."""
     if not isinstance(t, torch.Tensor) or t.layout != torch.strided or t.device.type != "cpu":
         return t
-    whole = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage().clone(), 0, (t.untyped_storage().nbytes() // t.element_size(),))
+    storage = t.untyped_storage()
+    storages = {} if storages is None else storages
+    if storage._cdata not in storages:
+        storages[storage._cdata] = storage.clone()
+    copy = storages[storage._cdata]
+    whole = torch.empty(0, dtype=t.dtype).set_(copy, 0, (storage.nbytes() // t.element_size(),))
     result = torch.as_strided(whole, t.shape, t.stride(), t.storage_offset())
     if t.is_conj():
         result = result.conj()
@@ -57,6 +62,31 @@ def map_tensors(function, value):
     if isinstance(value, dict):
         return {k: map_tensors(function, v) for k, v in value.items()}
     return value
+
+
+def once(function):
+    """The same result for the same tensor."""
+    made = {}
+
+    def get(t):
+        if id(t) not in made:
+            made[id(t)] = t, function(t)  # t is kept: its id stays its own
+        return made[id(t)][1]
+
+    return get
+
+
+def copy_together(args, kwargs):
+    """Copies among which memory is shared as among the arguments."""
+    storages = {}
+    copy = once(lambda t: copy_of(t, storages))
+    return map_tensors(copy, args), map_tensors(copy, kwargs)
+
+
+def to_tern_together(args, kwargs):
+    """A tensor that is given twice, as input and as out=, is one tensor for Tern, too."""
+    tensor = once(shared)
+    return to_tern(args, tensor), to_tern(kwargs, tensor)
 
 
 def to_tern(value, tensor=None):

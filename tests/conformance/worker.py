@@ -22,7 +22,7 @@ import tern
 import truth
 from routes import OURS, ROUTES, UNINITIALISED, NotHere, check_message, error, first_line
 from samples import Call, calls_of, error_samples_of, name_of, op_db, samples_of
-from values import DTYPES, Different, NotOurs, compare, copy_of, map_tensors, seed, short, to_tern
+from values import DTYPES, Different, NotOurs, compare, copy_of, copy_together, map_tensors, seed, short, to_tern, to_tern_together
 
 SAME = 2  # samples that differ only in their numbers
 QUICK_DTYPES = {torch.float32, torch.float64, torch.int64, torch.bool}
@@ -74,7 +74,7 @@ class Listen(TorchFunctionMode):
 def python_call(info, args, kwargs):
     """(name, PyTorch's function, Tern's, args, kwargs) of the one call that the sample makes; None when it makes several."""
     listen = Listen()
-    args, kwargs = map_tensors(copy_of, list(args)), map_tensors(copy_of, kwargs)
+    args, kwargs = copy_together(list(args), kwargs)
     try:
         with listen, torch.no_grad():
             info.op(*args, **kwargs)
@@ -173,7 +173,7 @@ def check_error(info, args, kwargs, pattern, tally):
     name, _, mine, args, kwargs = call
 
     def run():
-        tern_args, tern_kwargs = to_tern(args), to_tern(kwargs)
+        tern_args, tern_kwargs = to_tern_together(args, kwargs)
         try:
             mine(*tern_args, **tern_kwargs)
         except Exception as e:

@@ -23,6 +23,19 @@ TEST(Overlap, an_input_that_has_a_part_of_the_output_is_refused) {
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5})) << "nothing was written";
 }
 
+TEST(Overlap, what_is_gathered_from_is_not_written_over) {
+  Tensor x = arange(6.), index = arange(2), part = slice(x, 0, 2, 4);
+  EXPECT_EQ(error_of([&] { gather_out(part, x, 0, index); }), partly);
+  EXPECT_EQ(error_of([&] { cat_out(x, {x}); }), partly);
+  Tensor places = arange(3), grows = slice(places, 0, 0, 1);
+  EXPECT_EQ(error_of([&] { gather_out(grows, arange(3), 0, slice(places, 0, 1)); }), partly);
+  EXPECT_EQ(error_of([&] { scatter_(x, 0, index, slice(x, 0, 0, 2)); }), partly);
+  EXPECT_EQ(error_of([&] { cumsum_out(part, slice(x, 0, 1, 3), 0); }), partly);
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5})) << "nothing was written";
+  cumsum_out(x, x, 0);
+  EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{0, 1, 3, 6, 10, 15}));
+}
+
 TEST(Overlap, the_same_elements_or_none_are_fine) {
   Tensor x = arange(6.);
   add_(x, x);

@@ -3,7 +3,7 @@ as by PyTorch, with the dtype of its result, and refused in words that begin lik
 
 The operators are found, not listed: all whose arguments are tensors that broadcast and numbers. Where Tern differs is
 in DIFFERENT, with the reason; an operator there that no longer differs fails, too. uint16, uint32 and uint64 are left
-out: Tern computes with them in all operators, as ONNX does.
+out there: Tern computes with them in all pointwise operators, as ONNX does; WIDE has operators that refuse them.
 """
 
 import re
@@ -224,3 +224,50 @@ def test_taken_as_by_pytorch(name, function, kinds):
         assert different == {}
     if name.removeprefix("aten::") not in OWN_WORDS:
         assert words_differ == {}
+
+
+WIDE = {  # operator -> its arguments, beside those of the type
+    "gather": lambda x: (x, 0, torch.zeros(2, 2, dtype=torch.int64)),
+    "scatter.src": lambda x: (x, 0, torch.zeros(2, 2, dtype=torch.int64), x),
+    "scatter.value": lambda x: (x, 0, torch.zeros(2, 2, dtype=torch.int64), 1),
+    "scatter_add": lambda x: (x, 0, torch.zeros(2, 2, dtype=torch.int64), x),
+    "index_put": lambda x: (x, [torch.zeros(2, dtype=torch.int64)], x),
+    "take": lambda x: (x, torch.zeros(2, dtype=torch.int64)),
+    "put": lambda x: (x, torch.zeros(2, dtype=torch.int64), x[0, :2]),
+    "max_pool1d": lambda x: (x, [2]),
+    "max_pool2d": lambda x: (x[None], [2, 2]),
+    "max_pool3d": lambda x: (x[None, None], [1, 2, 2]),
+    "avg_pool2d": lambda x: (x[None], [2, 2]),
+    "avg_pool2d_backward": lambda x: (x[None], x[None], [1, 1], [1, 1], [0, 0], False, True, None),
+    "avg_pool3d": lambda x: (x[None, None], [1, 2, 2]),
+    "adaptive_avg_pool2d": lambda x: (x[None], [2, 2]),
+    "adaptive_max_pool2d": lambda x: (x[None], [2, 2]),
+    "max_unpool2d": lambda x: (x[None], torch.zeros(1, 2, 3, dtype=torch.int64), [2, 3]),
+    "random_": lambda x: (x,),
+    "random_.to": lambda x: (x, 5),
+    "random_.from": lambda x: (x, 1, None),
+    "geometric_": lambda x: (x, 0.5),
+    "log_normal_": lambda x: (x,),
+    "cauchy_": lambda x: (x,),
+    "exponential_": lambda x: (x,),
+    "index.Tensor": lambda x: (x, [torch.zeros(2, dtype=torch.int64)]),
+    "index_select": lambda x: (x, 0, torch.zeros(2, dtype=torch.int64)),
+    "embedding": lambda x: (x, torch.zeros(2, dtype=torch.int64)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("name", WIDE)
+def test_wide_unsigned_integers(name, dtype):
+    """Moved, pooled and drawn as by PyTorch, which takes them in few operators."""
+    base, _, overload = name.partition(".")
+    args = WIDE[name](torch.arange(6, dtype=torch.int64).reshape(2, 3).to(getattr(torch, dtype)))
+    mine = [[to_tern(v) for v in a] if isinstance(a, list) else to_tern(a) for a in args]
+    said = []
+    for run in (lambda: getattr(getattr(torch.ops.aten, base), overload or "default")(*args), lambda: tern._tern._overload("aten::" + name)(*mine)):
+        try:
+            run()
+            said.append("taken")
+        except (RuntimeError, NotImplementedError) as e:
+            said.append(str(e).splitlines()[0])
+    assert said[1] == said[0]

@@ -102,6 +102,68 @@ REFUSED = [
     "T.ops.aten.randn.out([2**62, 4], out=T.zeros(0))",
 ]
 
+# Refused by both, with one text. x is arange(12.), i is [0, 2], j is [0, 2, 1], m is x > 4.
+SAME_WORDS = [
+    # out= that has a part of an input, or more than one element in one place
+    "T.cat([x, x], out=x)",
+    "T.cat([x[:4], x[4:8]], out=x[2:10])",
+    "T.stack([x[:4], x[4:8]], out=x[2:10].view(2, 4))",
+    "T.gather(x, 0, i, out=x[:2])",
+    "T.gather(T.arange(3), 0, j[1:], out=j[:1])",
+    "T.index_select(x, 0, i, out=x[1:3])",
+    "T.index_select(x, 0, i, out=T.zeros(1).expand(5))",
+    "T.take(x, i, out=x)",
+    "T.masked_select(x, m, out=x)",
+    "T.nonzero(i, out=i)",
+    "T.kthvalue(x, 3, out=(x, T.zeros(0, dtype=T.int64)))",
+    "T.sort(x[:8], out=(x[4:], T.zeros(8, dtype=T.int64)))",
+    "T.cumsum(x[:8], 0, out=x[4:])",
+    "T.topk(x, 3, out=(x[:3], T.zeros(3, dtype=T.int64)))",
+    "T.clamp(x[:8], 1, 2, out=x[4:])",
+    "T.ops.aten.eq.Scalar_out(x[:8], 1, out=x[4:])",
+    "T.square(x[:8], out=x[4:])",
+    "T.ops.aten.mse_loss.out(x[:8], T.zeros(8), 0, out=x[4:])",
+    "T.addmm(x[:4].view(2, 2), x[:4].view(2, 2), x[:4].view(2, 2), out=x[2:6].view(2, 2))",
+    "T.scatter(x, 0, i, x, out=x)",
+    "x.scatter_(0, i, x[:2])",
+    "x.index_add_(0, i, x[:2])",
+    "x.index_copy_(0, i, x[2:4])",
+    "T.add(x, x, out=T.zeros(1).expand(5))",
+    # single operators
+    "T.aminmax(T.zeros(5, 0))",
+    "T.ops.aten.avg_pool3d(T.zeros(0, 1, 49), [2, 2, 2])",
+    "T.ops.aten.max_pool3d_with_indices(T.zeros(4, 4), [2, 2, 2])",
+    "T.ops.aten.max_pool2d_with_indices(T.zeros(1, 0, 10), [1, 1])",
+    "T.ops.aten.max_pool2d_with_indices(T.zeros(4, 4), [1, 1])",
+    "T.ops.aten.avg_pool2d(T.zeros(2, 2, 2, 4), [9, 9])",
+    "T.ops.aten.max_pool1d(T.zeros(2, 2, 2), [5], [1])",
+    "T.ops.aten.max_pool1d(T.zeros(2, 0, 2), [1])",
+    "T.ops.aten.avg_pool1d(T.zeros(4), [1])",
+    "T.ops.aten.adaptive_max_pool2d(T.zeros(1, 0, 4, 4), [2, 2])",
+    "T.ops.aten.adaptive_avg_pool3d(T.zeros(2, 2, 0, 4), [2, 2, 2])",
+    "T.ops.aten.adaptive_avg_pool2d(T.zeros(4, 4), [2, 2])",
+    "T.ops.aten.adaptive_max_pool3d(T.zeros(4, 4), [2, 2, 2])",
+    "T.ops.aten.softshrink(x, -0.5)",
+    "T.ops.aten.softshrink(T.zeros(1, dtype=T.float16), 1e5)",
+    "T.ops.aten.softshrink(x, NAN)",
+    "T.multinomial(T.tensor([-1.0, 1.0, 1.0]), 2, True)",
+    "T.multinomial(T.tensor([INF, 1.0, 1.0]), 2, True)",
+    "T.multinomial(T.zeros(3), 2, True)",
+    "T.ops.aten.gradient.scalarrayarray(T.zeros(3, 3), spacing=[0.1], dim=[1, 0])",
+    "T.ops.aten.gradient.scalarrayint(T.zeros(3, 3), spacing=[0.1])",
+    "T.ops.aten.gradient.tensorarray(T.zeros(3, 3), spacing=[T.arange(3.0)], dim=[0, 1])",
+    "T.ops.aten._histogramdd_from_bin_cts(T.zeros(5, 6), [1, 1])",
+    "T.ormqr(T.ones(5, 0), T.ones(5), T.ones(5, 5))",
+    "T.ormqr(T.ones(2, 5, 5), T.ones(3, 5), T.ones(2, 5, 5))",
+    "T.ormqr(T.ones(2, 5, 5), T.ones(2, 5), T.ones(3, 5, 5))",
+    "T.zeros(2, dtype=T.uint8).random_(-1, 5)",
+    "T.zeros(2, dtype=T.uint8).random_(0, 300)",
+    "T.zeros(2, dtype=T.int16).random_(70000, None)",
+    "T.zeros(2, dtype=T.complex64).random_(0, 3)",
+    "T.zeros(2, dtype=T.int64).cauchy_()",
+    "T.zeros(2, dtype=T.int64).exponential_()",
+]
+
 
 def names(T):
     functions = {"T": T, "NAN": NAN, "INF": INF, "WITH_NAN": WITH_NAN}
@@ -142,6 +204,30 @@ def test_refused(text):
         eval(text, names(torch))
     with pytest.raises((RuntimeError, ValueError, MemoryError)):
         eval(text, names(tern))
+
+
+@pytest.mark.parametrize("text", SAME_WORDS)
+def test_refused_in_the_same_words(text):
+    said = []
+    for T in (torch, tern):
+        x = T.arange(12.0)
+        variables = {**names(T), "x": x, "i": T.tensor([0, 2]), "j": T.tensor([0, 2, 1]), "m": x > 4}
+        with pytest.raises((RuntimeError, IndexError, NotImplementedError, ValueError)) as refused:
+            eval(text, variables)
+        said.append(str(refused.value).splitlines()[0])
+        assert x.reshape(-1)[:12].tolist() == list(range(12)), "nothing was written"
+    assert said[1] == said[0]
+
+
+def test_out_that_is_an_input_whole():
+    for T in (torch, tern):
+        x = T.arange(6.0)
+        T.cumsum(x, 0, out=x)
+        assert x.tolist() == [0, 1, 3, 6, 10, 15]
+        T.square(x[:3], out=x[3:])
+        assert x.tolist() == [0, 1, 3, 0, 1, 9]
+        T.scatter(x, 0, T.tensor([0, 1]), T.tensor([7.0, 8.0]), out=x)
+        assert x.tolist() == [7, 8, 3, 0, 1, 9]
 
 
 def test_a_gradient_of_distances_checks_its_sizes():

@@ -354,6 +354,34 @@ def test_shifts_of_unsigned_integers(tmp_path, dtype, bits, direction):
     assert got.numpy().tolist() == want.tolist()
 
 
+@pytest.mark.parametrize("bits", [16, 32, 64])
+@pytest.mark.parametrize("node, reduction", [("GatherElements", None)] + [(n, r) for n in ("ScatterElements", "ScatterND") for r in ("none", "add", "mul", "max", "min")])
+def test_unsigned_integers_are_gathered_and_scattered(tmp_path, node, reduction, bits):
+    """ATen does that with signed ones only."""
+    kind = getattr(TensorProto, f"UINT{bits}")
+    top = 2 ** (bits - 1)
+    data = numpy.array([3, top + 1, 7, 2 * top - 1], dtype=f"uint{bits}")
+    updates = numpy.array([top + 5, 2, top], dtype=f"uint{bits}")
+    at = numpy.array([0, 1, 2])
+    places = [3, 1] if node == "ScatterND" else [3]
+    gather = node == "GatherElements"
+    inputs = [helper.make_tensor_value_info("x", kind, [4]), helper.make_tensor_value_info("i", TensorProto.INT64, places)]
+    if not gather:
+        inputs.append(helper.make_tensor_value_info("u", kind, [3]))
+    attributes = {} if gather else {"reduction": reduction}
+    path = onnx_file(
+        tmp_path / "m.onnx", [helper.make_node(node, [v.name for v in inputs], ["y"], **attributes)], inputs, [helper.make_tensor_value_info("y", kind, [3 if gather else 4])]
+    )
+    how = {"none": lambda a, b: b, "add": numpy.add, "mul": numpy.multiply, "max": numpy.maximum, "min": numpy.minimum}
+    want = data[at] if gather else numpy.concatenate([how[reduction](data[:3], updates), data[3:]])
+    given = [torch.from_numpy(v) for v in (data, at.reshape(places), updates)][: len(inputs)]
+    module = torch.export.load(convert(path, tmp_path / "m.pt2")).module()
+    assert module(*given).numpy().tolist() == want.tolist()
+    import tern as t
+
+    assert t.load(str(path))(*[t.from_dlpack(v) for v in given]).numpy().tolist() == want.tolist()
+
+
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
 @pytest.mark.parametrize("how", ["scale", "size"])
 def test_resizing_of_open_sizes(tmp_path, mode, how):

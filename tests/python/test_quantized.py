@@ -379,6 +379,75 @@ def test_embedding():
         ours.embedding_4bit(r, tern.tensor([1]))
 
 
+class WithCell(torch.nn.Module):
+    """nn.LSTMCell takes its state in pairs."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x, h, c):
+        return self.cell(x, (h, c))
+
+
+@pytest.mark.parametrize("bits", [torch.qint8, torch.float16], ids=str)
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
+def test_dynamic_cells(tmp_path, cell, bits):
+    """A scripted cell from PyTorch: loaded, run, saved, and run by PyTorch again."""
+    torch.manual_seed(0)
+    make = {"lstm": torch.nn.LSTMCell, "gru": torch.nn.GRUCell}.get(cell, torch.nn.RNNCell)
+    net = make(5, 7, nonlinearity=cell[4:]) if cell.startswith("rnn") else make(5, 7)
+    net = WithCell(net) if cell == "lstm" else torch.nn.Sequential(net)
+    net = torch.ao.quantization.quantize_dynamic(net, {make}, dtype=bits)
+    theirs = torch.jit.script(net if cell == "lstm" else net[0])
+    theirs.save(str(tmp_path / "cell.pt"))
+    mine = tern.load(str(tmp_path / "cell.pt"))
+    inputs = [torch.randn(3, n) for n in ((5, 7, 7) if cell == "lstm" else (5, 7))]
+    want, got = theirs(*inputs), mine(*[tern.tensor(t.numpy()) for t in inputs])
+    tern.save(mine, str(tmp_path / "again.pt"))
+    again = torch.jit.load(str(tmp_path / "again.pt"))(*inputs)
+    assert f"quantized_{cell}_cell_dynamic" in str(torch.jit.load(str(tmp_path / "again.pt")).inlined_graph)
+    for a, b, c in zip(*(r if cell == "lstm" else [r] for r in (got, again, want)), strict=True):
+        assert torch.equal(b, c)
+        np.testing.assert_allclose(a.detach().numpy(), c.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+INT8_CELL = """
+def forward(self, x, h, c, w_ih, w_hh, b_ih, b_hh):
+    i, sums_i, scale_i, zero_i = torch.fbgemm_linear_quantize_weight(w_ih)
+    j, sums_j, scale_j, zero_j = torch.fbgemm_linear_quantize_weight(w_hh)
+    p, q = torch.fbgemm_pack_quantized_matrix(i), torch.fbgemm_pack_quantized_matrix(j)
+    return torch.quantized_{}_cell(x, {}, i, j, b_ih, b_hh, p, q, sums_i, sums_j, scale_i, scale_j, zero_i, zero_j)
+"""
+
+
+@pytest.mark.parametrize("cell, gates", [("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)])
+def test_cells_with_weights_in_tensors(tmp_path, cell, gates):
+    """A script that quantizes and packs by FBGEMM's first interface."""
+    torch.manual_seed(0)
+    theirs = type(f"Cell_{cell}", (torch.jit.ScriptModule,), {})()
+    theirs.define(INT8_CELL.format(cell, "[h, c]" if cell == "lstm" else "h"))
+    theirs.save(str(tmp_path / "cell.pt"))
+    mine = tern.load(str(tmp_path / "cell.pt"))
+    inputs = [torch.randn(s) for s in ((3, 5), (3, 7), (3, 7), (7 * gates, 5), (7 * gates, 7), (7 * gates,), (7 * gates,))]
+    want, got = theirs(*inputs), mine(*[tern.tensor(t.numpy()) for t in inputs])
+    tern.save(mine, str(tmp_path / "again.pt"))
+    again = torch.jit.load(str(tmp_path / "again.pt"))(*inputs)
+    for a, b, c in zip(*(r if cell == "lstm" else [r] for r in (got, again, want)), strict=True):
+        assert torch.equal(b, c)
+        np.testing.assert_allclose(a.numpy(), c.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_quantized_by_fbgemm():
+    w = torch.randn(9, 5)
+    want, got = torch.fbgemm_linear_quantize_weight(w), tern.ops.aten.fbgemm_linear_quantize_weight(tern.tensor(w.numpy()))
+    assert [got[0].tolist(), got[1].tolist(), got[2], got[3]] == [want[0].tolist(), want[1].tolist(), want[2], want[3]]
+    x, b = torch.randn(4, 5), torch.randn(9)
+    product = torch.fbgemm_linear_int8_weight_fp32_activation(x, want[0], torch.fbgemm_pack_quantized_matrix(want[0]), want[1], want[2], want[3], b)
+    mine = tern.ops.aten.fbgemm_linear_int8_weight_fp32_activation(tern.tensor(x.numpy()), got[0], got[0], got[1], got[2], got[3], tern.tensor(b.numpy()))
+    np.testing.assert_allclose(mine.numpy(), product.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_printing():
     for make in [quantized, lambda: quantized((), "qint8"), lambda: quantized((0,)), lambda: quantized((30, 50)), per_channel]:
         a, b = make()

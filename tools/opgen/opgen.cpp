@@ -9,7 +9,8 @@
 //     inverse expression                  of a view: the base with `result` written into it
 //     onnx    Op(args) [if condition]     lowering rules, tried in order
 //     check   expression                  throws for arguments that the rule of shapes does not look at
-//     dtypes  name: bool int float ...    what the kernel takes; PyTorch calls it `name` where it refuses
+//     dtypes  name: bool int float ...    what the kernel takes; PyTorch calls it `name` where it refuses;
+//                                         `only` at the end: nor wide unsigned integers
 // clang-format on
 //
 // Flags: @pointwise @float @bool @real @condition @scalars @view @dynamic @core @random @composite @no_grad
@@ -21,9 +22,11 @@
 // @nodefault(arg) (C++ callers must give it: keeps overloads apart) @params (params_<name> is written by
 // hand) @out_type, @out_type(floating) (a dtype that is not given is that of out=) @out_same (out= has the
 // result's type: else pointwise operators and bodies cast, and kernels do with @out_casts; @out_casts(uint8):
-// only of bool to that) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its results itself,
-// those without data included: quantized tensors, objects) @id(name) (where two namespaces would give one
-// identifier).
+// only of bool to that) @apart, @apart(a,b) (out= may be one of these tensors, not share a part of its
+// memory)
+// @disjoint, @disjoint(a,b) (nor be it) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its
+// results itself, those without data included: quantized tensors, objects) @id(name) (where two namespaces
+// would give one identifier).
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -159,19 +162,39 @@ bool is_out_exact(const Entry& e) {
 }
 
 // One bit a type, by ATen's numbers of them. Set are those of quantized tensors, which have their own rules,
-// and of wide unsigned integers: ONNX computes with them where PyTorch does not.
+// and of wide unsigned integers: ONNX computes with them where PyTorch does not. `only` refuses these, too.
 unsigned long dtype_bits(const Family& f, const Entry& e) {
   static const std::map<string, vector<int>> types = {
       {"bool", {11}},     {"int", {0, 1, 2, 3, 4}}, {"uint", {27, 28, 29}}, {"half", {5, 15}},
       {"float", {6, 7}},  {"complex", {9, 10}},     {"complex32", {8}},     {"float8", {23, 24, 25, 26}},
       {"uint8", {0}},     {"int32", {3}},           {"int64", {4}},         {"float16", {5}},
       {"bfloat16", {15}}, {"float8_e5m2", {23}},    {"float32", {6}},       {"float64", {7}}};
-  unsigned long bits = 7ul << 12 | 7ul << 27;
+  const bool only = !e.dtypes.empty() && e.dtypes.back() == "only";
+  unsigned long bits = 7ul << 12 | (only ? 0 : 7ul << 27);
   for (const string& word : e.dtypes) {
+    if (word == "only") continue;
     auto it = types.find(word);
     if (it == types.end()) die(f.path, e.dtypes_line, "opgen knows no types '" + word + "'");
     for (int d : it->second) bits |= 1ul << d;
   }
+  return bits;
+}
+
+// Which arguments a flag names, one bit each: all tensors if none.
+unsigned long argument_bits(const Family& f, const Entry& e, const string& flag) {
+  auto it = e.flags.find(flag);
+  if (it == e.flags.end()) return 0;
+  unsigned long bits = 0;
+  size_t found = 0;
+  const vector<string> names = it->second.empty() ? vector<string>() : split(it->second);
+  for (size_t i = 0; i < e.params.size(); ++i) {
+    if (e.params[i].type.rfind("Tensor", 0) != 0) continue;
+    if (!names.empty() && std::find(names.begin(), names.end(), e.params[i].name) == names.end()) continue;
+    bits |= 1ul << i;
+    ++found;
+  }
+  if (!found || found < names.size())
+    die(f.path, e.line, "@" + flag + " names what is no tensor of " + e.name);
   return bits;
 }
 
@@ -412,6 +435,9 @@ string source(const Family& f, const vector<Family>& families) {
     if ((row.kind == ' ' || row.kind == 'w') && !b.check.empty()) o << ", .check = check_thunk_" << id;
     if ((row.kind == ' ' || row.kind == 'w') && !b.dtypes.empty())
       o << ", .dtypes = " << dtype_bits(f, b) << "u, .kernel_name = " << quoted(b.kernel_name);
+    if (row.kind == ' ' && (b.has("apart") || b.has("disjoint")))
+      o << ", .apart = " << argument_bits(f, b, "apart")
+        << ", .disjoint = " << argument_bits(f, b, "disjoint");
     if (!b.grads.empty() && row.kind != 'o') {
       string all;
       unsigned long long whole = 0, meta = 0, differentiable = 0;

@@ -142,7 +142,7 @@ Family read_family(const string& path) {
           "dynamic",      "core",     "random",    "composite", "no_grad",   "same",    "impure",
           "inplace",      "noout",    "out",       "loop",      "kernel",    "cpp",     "params",
           "inplace_only", "implicit", "nodefault", "plain",     "geometry",  "whole",   "id",
-          "out_type",     "out_same", "out_casts"};
+          "out_type",     "out_same", "out_casts", "apart",     "disjoint"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');

@@ -57,21 +57,22 @@ std::vector<int64_t> dims_or_all(const Tensor& self, Ints dims) {
   return result;
 }
 
-void check_gradient(const Tensor& self, size_t given, const std::vector<int64_t>& dims, bool has_dims,
-                    int64_t edge_order) {
+// `given`: how many steps or places, where there is a list of them.
+void check_gradient(const Tensor& self, std::optional<size_t> given, const std::vector<int64_t>& dims,
+                    bool has_dims, int64_t edge_order) {
   if (self.dtype() == kByte) fail("torch.gradient does not support uint8 input.");
-  if (given && has_dims && given != dims.size())
+  if (given && has_dims && *given != dims.size())
     failf(
-        "torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to "
-        "'self.dim() = {}', "
-        "but got a list of length {}",
-        self.dim(), given);
-  if (given && !has_dims && given != static_cast<size_t>(self.dim()))
+        "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to "
+        "have "
+        "the same length, but got a spacing argument of length {} and a dim argument of length {}.",
+        *given, dims.size());
+  if (given && !has_dims && *given != static_cast<size_t>(self.dim()))
     failf(
-        "torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to "
-        "'self.dim() = {}', "
-        "but got a list of length {}",
-        self.dim(), given);
+        "torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to "
+        "'self.dim() "
+        "= {}', since dim argument was not given, but got a list of length {}",
+        self.dim(), *given);
   if (edge_order != 1 && edge_order != 2)
     failf("torch.gradient only supports edge_order=1 and edge_order=2.");
   for (int64_t d : dims)
@@ -127,23 +128,24 @@ Tensor along_places(const Tensor& self, int64_t dim, const Tensor& places, int64
   return cat({first, inside, last}, dim);
 }
 
+std::vector<Tensor> even_gradients(const Tensor& self, const Scalar& step, Ints dims, int64_t order) {
+  std::vector<int64_t> over = dims_or_all(self, dims);
+  check_gradient(self, {}, over, dims.has_value(), order);
+  std::vector<Tensor> result;
+  for (int64_t d : over) result.push_back(along_even(self, d, step, order));
+  return result;
+}
 std::vector<Tensor> even_gradients(const Tensor& self, Span<const Scalar> spacing, Ints dims, int64_t order) {
   std::vector<int64_t> over = dims_or_all(self, dims);
-  check_gradient(self, spacing.size() > 1 ? spacing.size() : 0, over, dims.has_value(), order);
+  check_gradient(self, spacing.size(), over, dims.has_value(), order);
   std::vector<Tensor> result;
-  for (size_t i = 0; i < over.size(); ++i) {
-    Scalar step = spacing.empty() ? Scalar(1) : spacing[spacing.size() == 1 ? 0 : i];
-    result.push_back(along_even(self, over[i], step, order));
-  }
+  for (size_t i = 0; i < over.size(); ++i) result.push_back(along_even(self, over[i], spacing[i], order));
   return result;
 }
 std::vector<Tensor> place_gradients(const Tensor& self, Span<const Tensor> spacing, Ints dims,
                                     int64_t order) {
   std::vector<int64_t> over = dims_or_all(self, dims);
   check_gradient(self, spacing.size(), over, dims.has_value(), order);
-  if (spacing.size() != over.size())
-    failf("torch.gradient expected a tensor of coordinates for each of {} dimensions, but got {}",
-          over.size(), spacing.size());
   std::vector<Tensor> result;
   for (size_t i = 0; i < over.size(); ++i) result.push_back(along_places(self, over[i], spacing[i], order));
   return result;
@@ -152,14 +154,13 @@ std::vector<Tensor> place_gradients(const Tensor& self, Span<const Tensor> spaci
 }  // namespace
 
 std::vector<Tensor> body_gradient_scalarint(const args::gradient_scalarint& a) {
-  Scalar step = a.spacing.value_or(1);
-  return even_gradients(a.self, Span<const Scalar>(&step, 1), dims_of(a.dim), a.edge_order);
+  return even_gradients(a.self, a.spacing.value_or(1), dims_of(a.dim), a.edge_order);
 }
 std::vector<Tensor> body_gradient_scalararray(const args::gradient_scalararray& a) {
-  return even_gradients(a.self, Span<const Scalar>(&a.spacing, 1), a.dim, a.edge_order);
+  return even_gradients(a.self, a.spacing, a.dim, a.edge_order);
 }
 std::vector<Tensor> body_gradient_array(const args::gradient_array& a) {
-  return even_gradients(a.self, {}, a.dim, a.edge_order);
+  return even_gradients(a.self, Scalar(1), a.dim, a.edge_order);
 }
 std::vector<Tensor> body_gradient_scalarrayint(const args::gradient_scalarrayint& a) {
   return even_gradients(a.self, a.spacing, dims_of(a.dim), a.edge_order);

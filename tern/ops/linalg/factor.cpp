@@ -593,11 +593,27 @@ void kernel_linalg_householder_product(const args::linalg_householder_product& a
   copy_elements(x, out[0]);
 }
 Shapes shape_ormqr(const args::ormqr& a) {
-  check_low_precision("torch.ormqr", a.self);
-  if (a.self.dim() < 2 || a.input3.dim() < 2)
-    fail("torch.ormqr: input and other must have at least 2 dimensions.");
-  if (!(a.input3.size(a.left ? -2 : -1) == a.self.size(-2)))
-    failf("torch.ormqr: other.shape[{}] must be equal to input.shape[-2]", a.left ? -2 : -1);
+  const int64_t side = a.left ? -2 : -1;
+  if (a.self.dim() < 2) fail("torch.ormqr: input must have at least 2 dimensions.");
+  if (a.input3.dim() < 2) fail("torch.ormqr: other must have at least 2 dimensions.");
+  if (!(a.input3.size(side) == a.self.size(-2)))
+    failf("torch.ormqr: other.shape[{}] must be equal to input.shape[-2]", side);
+  if (!(a.input2.size(-1) == sym_min(a.input3.size(side), a.self.size(-1))))
+    failf("torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{}], input.shape[-1])", side);
+  if (a.input2.dim() != a.self.dim() - 1)
+    failf(
+        "torch.ormqr: Expected tau to have one dimension less than input, but got tau.ndim equal to {} and "
+        "input.ndim is equal to {}",
+        a.input2.dim(), a.self.dim());
+  auto check_batch = [&](const char* which, const Tensor& t, int64_t own) {
+    bool same = t.dim() - own == a.self.dim() - 2;
+    for (int64_t d = 0; same && d < a.self.dim() - 2; ++d) same = t.sizes()[d] == a.self.sizes()[d];
+    if (!same)
+      failf("torch.ormqr: Expected batch dimensions of {} to be equal to input.shape[:-2], but got {}", which,
+            str(Dims(Span<const SymInt>(t.sizes().data(), static_cast<size_t>(t.dim() - own)))));
+  };
+  check_batch("tau", a.input2, 1);
+  check_batch("other", a.input3, 2);
   return {by_columns(Dims(a.input3.sizes()), a.input3.dtype())};
 }
 void kernel_ormqr(const args::ormqr& a, Out out) {

@@ -173,6 +173,10 @@ void count_between(const Tensor& self, const Tensor& weight, Span<const Tensor> 
   });
   if (!counts.is_same(out)) copy_elements(counts, out);
 }
+void check_counts(const Tensor& self, Ints bins) {
+  if (self.dim() >= 2 && !(self.sizes().back() == static_cast<int64_t>(bins.size())))
+    fail("histogramdd: The size of bins must be equal to the innermost dimension of the input.");
+}
 void check_rows(const Tensor& self, size_t bins) {
   if (self.dim() < 2)
     failf("torch.histogramdd(): input tensor should have at least 2 dimensions, but got {}", self.dim());
@@ -253,6 +257,7 @@ void kernel_histogram_bin_ct(const args::histogram_bin_ct& a, Out out) {
 }
 
 std::vector<Tensor> body__histogramdd_bin_edges(const args::_histogramdd_bin_edges& a) {
+  check_counts(a.self, a.bins);
   check_rows(a.self, a.bins.size());
   check_bins(a.bins);
   std::vector<Tensor> result;
@@ -269,6 +274,7 @@ std::vector<Tensor> body__histogramdd_bin_edges(const args::_histogramdd_bin_edg
   return result;
 }
 Shapes shape__histogramdd_from_bin_cts(const args::_histogramdd_from_bin_cts& a) {
+  check_counts(a.self, a.bins);
   check_rows(a.self, a.bins.size());
   check_bins(a.bins);
   check_weight(a.self, a.weight, true);

@@ -58,15 +58,50 @@ SymInt pooled_size(SymInt in, const Window& w, int d) {
   return out;
 }
 
+bool has_dims(const Tensor& self, int dims) { return self.dim() == dims + 1 || self.dim() == dims + 2; }
+
+// In PyTorch's words, which are others for every number of dimensions.
 void check_input(const char* op, const Tensor& self, int dims) {
-  bool sized = self.dim() == dims + 1 || self.dim() == dims + 2;
-  if (!sized)
-    failf("{}: Expected {}D or {}D (batch mode) tensor for input with optional 0 dim batch size, but got: {}",
-          op, dims + 1, dims + 2, str(self.sizes()));
-  for (int64_t d = self.dim() - dims - 1; d < self.dim(); ++d)
+  const bool sized = has_dims(self, dims);
+  bool empty = false;
+  for (int64_t d = sized ? self.dim() - dims - 1 : 0; d < self.dim(); ++d)
+    empty |= surely_eq(self.sizes()[d], 0);
+  if (sized && !empty) return;
+  if (dims == 1)
+    failf("{}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{}",
+          op, str(self.sizes()));
+  if (!sized) failf("non-empty {}D or {}D (batch mode) tensor expected for input", dims + 1, dims + 2);
+  if (dims == 2)
+    failf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{}",
+          str(self.sizes()));
+  failf("{}: Expected input's non-batch dimensions to have positive length, but input has a shape of {}", op,
+        str(self.sizes()));
+}
+void check_line(const char* op, const Tensor& self) {
+  if (!has_dims(self, 1))
+    failf(
+        "Expected 2 to 3 dimensions, but got {}-dimensional tensor for argument #1 'self' (while checking "
+        "arguments for {})",
+        self.dim(), op);
+}
+// The mean of two dimensions may have no channels.
+void check_adaptive_input(const char* op, const Tensor& self, int dims) {
+  const bool mean = std::string_view(op).starts_with("adaptive_avg");
+  if (!has_dims(self, dims))
+    failf("{}(): Expected {}D or {}D tensor, but got{} {}", op, dims + 1, dims + 2, mean ? "" : ":",
+          str(self.sizes()));
+  for (int64_t d = mean && dims == 2 ? self.dim() - dims : 1; d < self.dim(); ++d)
     if (surely_eq(self.sizes()[d], 0))
-      failf("{}: Expected input's non-batch dimensions to have positive length, but input has a shape of {}",
-            op, str(self.sizes()));
+      failf(
+          "{}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {} with "
+          "dimension {} being empty",
+          op, str(self.sizes()), d);
+}
+std::string by_x(Span<const SymInt> sizes, int dims) {  // "2x5x4": channels and what is pooled
+  std::string text;
+  for (size_t d = sizes.size() - static_cast<size_t>(dims) - 1; d < sizes.size(); ++d)
+    text += (text.empty() ? "" : "x") + sizes[d].str();
+  return text;
 }
 
 Dims pooled_sizes(const char* op, const Tensor& self, const Window& w) {
@@ -75,10 +110,11 @@ Dims pooled_sizes(const char* op, const Tensor& self, const Window& w) {
   for (int d = 0; d < w.dims; ++d) {
     size_t at = sizes.size() - static_cast<size_t>(w.dims - d);
     sizes[at] = pooled_size(self.sizes()[at], w, d);
-    if (!surely_le(1, sizes[at]) && sizes[at] < 1)
-      failf("Given input size: {}. Calculated output size at dimension {}: {}. Output size is too small",
-            str(self.sizes()), at, sizes[at].str());
   }
+  for (int d = 0; d < w.dims; ++d)
+    if (SymInt s = sizes[sizes.size() - static_cast<size_t>(w.dims - d)]; !surely_le(1, s) && s < 1)
+      failf("Given input size: ({}). Calculated output size: ({}). Output size is too small",
+            by_x(self.sizes(), w.dims), by_x(sizes, w.dims));
   return sizes;
 }
 
@@ -181,7 +217,7 @@ void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad
   kernels::avg_pool_backward(g.dtype(), s, g.data(), out.data());
 }
 Dims adaptive_sizes(const char* op, const Tensor& self, Span<const SymInt> output_size, int dims) {
-  check_input(op, self, dims);
+  check_adaptive_input(op, self, dims);
   const bool average = std::string_view(op).starts_with("adaptive_avg");
   if (output_size.size() != 1 && static_cast<int>(output_size.size()) != dims) {
     if (average) failf("{}: output_size must be {}", op, dims);
@@ -222,7 +258,8 @@ Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t 
   bool one = true;
   for (SymInt s : output_size) one &= surely_eq(s, 1);
   if (one && static_cast<int64_t>(output_size.size()) == dims) {
-    check_input(dims == 2 ? "adaptive_avg_pool2d" : "adaptive_avg_pool3d", self, static_cast<int>(dims));
+    check_adaptive_input(dims == 2 ? "adaptive_avg_pool2d" : "adaptive_avg_pool3d", self,
+                         static_cast<int>(dims));
     SmallVector<int64_t, 6> last;
     for (int64_t d = 1; d <= dims; ++d) last.push_back(-d);
     return mean(self, last, true);
@@ -235,26 +272,29 @@ Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t 
 std::tuple<Tensor, Tensor> body_max_pool1d_with_indices(const args::max_pool1d_with_indices& a) {
   Window w = window("max_pool1d", 1, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode);
   check_input("max_pool1d", a.self, 1);
+  if (SymInt size = pooled_size(a.self.sizes().back(), w, 0); !surely_le(1, size) && size < 1)
+    failf("max_pool1d() Invalid computed output size: {}", size.str());
   auto [values, indices] = max_pool2d_with_indices(unsqueeze(a.self, -2), {1, w.kernel[0]}, {1, w.stride[0]},
                                                    {0, w.padding[0]}, {1, w.dilation[0]}, a.ceil_mode);
   return {squeeze(values, -2), squeeze(indices, -2)};
 }
 Tensor body_avg_pool1d(const args::avg_pool1d& a) {
   Window w = window("avg_pool1d", 1, a.kernel_size, a.stride, a.padding, {}, a.ceil_mode);
-  check_input("avg_pool1d", a.self, 1);
+  check_line("avg_pool1d", a.self);
   return squeeze(avg_pool2d(unsqueeze(a.self, -2), {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.padding[0]},
                             a.ceil_mode, a.count_include_pad),
                  -2);
 }
 Tensor body_adaptive_avg_pool1d(const args::adaptive_avg_pool1d& a) {
   if (a.output_size.size() != 1) fail("adaptive_avg_pool1d: output_size must be 1");
-  check_input("adaptive_avg_pool1d", a.self, 1);
+  check_line("adaptive_avg_pool1d", a.self);
   return squeeze(adaptive_avg_pool2d(unsqueeze(a.self, -2), {1, a.output_size[0]}), -2);
 }
 std::tuple<Tensor, Tensor> body_adaptive_max_pool1d(const args::adaptive_max_pool1d& a) {
   if (a.output_size.size() != 1)
     fail("adaptive_max_pool1d() argument 'output_size' should contain one int (got 0)");
-  check_input("adaptive_max_pool1d", a.self, 1);
+  check_line("adaptive_max_pool1d", a.self);
+  check_adaptive_input("adaptive_max_pool1d", a.self, 1);
   auto [values, indices] = adaptive_max_pool2d(unsqueeze(a.self, -2), {1, a.output_size[0]});
   return {squeeze(values, -2), squeeze(indices, -2)};
 }

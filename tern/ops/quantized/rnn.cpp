@@ -290,4 +290,79 @@ Tensor body_quantized_quantized_rnn_tanh_cell_dynamic(
   return tanh(rnn_sum(expanded_product, a));
 }
 
+// ---- weights in tensors ----
+
+namespace {
+void require_type(const Tensor& t, DType type) {
+  if (t.dtype() != type)
+    failf("expected scalar type {} but found {}", script_name(type), script_name(t.dtype()));
+}
+void check_weight(const char* op, const Tensor& weight, const Tensor& x) {
+  require_type(weight, kChar);
+  require_type(x, kFloat);
+  if (weight.dim() != 2 || x.dim() == 0 || !(x.size(-1) == weight.size(1)))
+    failf("{}: an input of {} does not fit a weight of {}", op, str(x.sizes()), str(weight.sizes()));
+}
+Tensor int8_product(const char* op, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const Scalar& scale, const Scalar& zero_point) {
+  check_weight(op, weight, x);
+  if (x.is_fake() || weight.is_fake()) {
+    Dims sizes(x.sizes());
+    sizes.back() = weight.size(0);
+    return make_tensor(sizes, kFloat, x.device(), true);
+  }
+  const Value packed = PackedLinear::make(
+      _make_per_tensor_quantized_tensor(weight, scale.to_double(), zero_point.to_int()), bias);
+  return PackedLinear::of(packed, op).run_dynamic(x, false, false);
+}
+template <class A>
+Tensor int8_input_gates(const char* op, const A& a) {
+  return int8_product(op, a.input, a.w_ih, a.b_ih, a.scale_ih, a.zero_point_ih);
+}
+template <class A>
+Tensor int8_state_gates(const char* op, const A& a, const Tensor& h) {
+  return int8_product(op, h, a.w_hh, a.b_hh, a.scale_hh, a.zero_point_hh);
+}
+}  // namespace
+
+std::tuple<Tensor, Tensor, double, SymInt> kernel_fbgemm_linear_quantize_weight(
+    const args::fbgemm_linear_quantize_weight& a) {
+  require_type(a.input, kFloat);
+  if (a.input.dim() != 2)
+    failf("fbgemm_linear_quantize_weight: expected a matrix, got {}", str(a.input.sizes()));
+  if (a.input.is_fake()) fail("fbgemm_linear_quantize_weight: the tensor has no data");
+  Choice c = choose_parameters(a.input, DType::qint8, false);
+  c.scale = static_cast<float>(c.scale);  // as FBGEMM keeps it
+  Tensor q = int_repr(quantize_per_tensor(a.input, c.scale, c.zero_point, DType::qint8));
+  Tensor sums = to(sum(q, 1, false) - Scalar(c.zero_point * q.size(1).as_int()), kInt);
+  return {q, sums, c.scale, c.zero_point};
+}
+Tensor kernel_fbgemm_pack_quantized_matrix(const args::fbgemm_pack_quantized_matrix& a) {
+  require_type(a.input, kChar);
+  return a.input.clone();
+}
+Tensor kernel_fbgemm_linear_int8_weight_fp32_activation(
+    const args::fbgemm_linear_int8_weight_fp32_activation& a) {
+  return int8_product("fbgemm_linear_int8_weight", a.input, a.weight, a.bias, a.weight_scale,
+                      a.weight_zero_point);
+}
+std::tuple<Tensor, Tensor> kernel_quantized_lstm_cell(const args::quantized_lstm_cell& a) {
+  check_hidden("lstm_cell", a.hx);
+  State s = lstm_step(int8_input_gates("quantized_lstm_cell", a),
+                      int8_state_gates("quantized_lstm_cell", a, a.hx[0]), {a.hx[0], a.hx[1]});
+  return {s[0], s[1]};
+}
+Tensor kernel_quantized_gru_cell(const args::quantized_gru_cell& a) {
+  return gru_step(int8_input_gates("quantized_gru_cell", a), int8_state_gates("quantized_gru_cell", a, a.hx),
+                  {a.hx})[0];
+}
+Tensor kernel_quantized_rnn_relu_cell(const args::quantized_rnn_relu_cell& a) {
+  return relu(int8_input_gates("quantized_rnn_relu_cell", a) +
+              int8_state_gates("quantized_rnn_relu_cell", a, a.hx));
+}
+Tensor kernel_quantized_rnn_tanh_cell(const args::quantized_rnn_tanh_cell& a) {
+  return tanh(int8_input_gates("quantized_rnn_tanh_cell", a) +
+              int8_state_gates("quantized_rnn_tanh_cell", a, a.hx));
+}
+
 }  // namespace tern

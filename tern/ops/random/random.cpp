@@ -35,6 +35,13 @@ void check_float(const char* op, const Tensor& t) {
   if (!t.is_floating_point())
     failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(t.dtype()));
 }
+void check_continuous(const char* which, const Tensor& t, std::string_view type) {
+  if (!t.is_floating_point())
+    failf(
+        "{} distribution is a continuous probability distribution. dtype must be a floating point but you "
+        "specified {}",
+        which, type);
+}
 // Two real numbers for each complex one.
 Tensor parts(const Tensor& t) {
   NoGrad no_grad;
@@ -56,7 +63,7 @@ void fill_normal(const Tensor& t, double mean, double std, const Generator* g) {
 }
 void fill_exponential(const Tensor& t, double lambd, const Generator* g) {
   if (!(lambd > 0)) failf("exponential_ expects lambda > 0.0, but found lambda={}", lambd);
-  check_float("exponential_kernel_cpu", t);
+  check_continuous("Exponential", t, script_name(t.dtype()));
   draw(t, [&](void* p, int64_t n, bool) { kernels::exponential(engine(g), t.dtype(), p, n, lambd); });
 }
 void fill_bernoulli(const Tensor& t, double p, const Generator* g) {
@@ -125,7 +132,16 @@ int64_t upper_bound(DType d, int64_t to) {
 }
 void fill_integers(const Tensor& t, int64_t from, std::optional<int64_t> to, const Generator* g) {
   if (is_complex(t.dtype()))
-    failf(ErrorKind::not_supported, "\"random_from_to\" not implemented for '{}'", script_name(t.dtype()));
+    failf("{} handles only integral, floating-point and boolean types",
+          to ? "check_random_bounds" : "random_from_to_impl");
+  if (is_integral(t.dtype(), true)) {
+    const int64_t last = last_integer(t.dtype()), first = is_signed(t.dtype()) ? -last - 1 : 0;
+    if ((to || from != INT64_MIN) && (from < first || from > last))
+      failf("from is out of bounds for {}", cpp_name(t.dtype()));
+    // PyTorch takes the last uint64 for -1.
+    if (to ? *to > from && *to - 1 > last : from != INT64_MIN && t.dtype() == DType::uint64)
+      failf("to - 1 is out of bounds for {}", cpp_name(t.dtype()));
+  }
   if (to) {
     if (from >= *to)
       failf("random_ expects 'from' to be less than 'to', but got from={} >= to={}", from, *to);
@@ -138,9 +154,6 @@ void fill_integers(const Tensor& t, int64_t from, std::optional<int64_t> to, con
             "to={}",
             from, *to);
     }
-    int64_t last = last_integer(t.dtype());
-    if (is_integral(t.dtype(), true) && (*to - 1 > last || from < (is_signed(t.dtype()) ? -last - 1 : 0)))
-      failf("to - 1 is out of bounds for {}", script_name(t.dtype()));
     uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
     draw(t,
          [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
@@ -338,6 +351,7 @@ void fill_log_normal(const Tensor& t, double mean, double std, const Generator* 
 }
 void fill_cauchy(const Tensor& t, double median, double sigma, const Generator* g) {
   if (!(sigma > 0)) failf("cauchy_ expects sigma > 0.0, but found sigma={}", sigma);
+  check_continuous("Cauchy", t, cpp_name(t.dtype()));
   draw(t, [&](void* p, int64_t n, bool) { kernels::cauchy(engine(g), t.dtype(), p, n, median, sigma); });
 }
 void fill_geometric(const Tensor& t, double p, const Generator* g) {

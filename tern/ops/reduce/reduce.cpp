@@ -193,6 +193,8 @@ void kernel_amax(const args::amax& a, Out out) { run(Reduction::amax, a.self, a.
 Shapes shape_amin(const args::amin& a) { return extreme("amin", a.self, a.dim, a.keepdim, a.self.dtype()); }
 void kernel_amin(const args::amin& a, Out out) { run(Reduction::amin, a.self, a.dim, out[0]); }
 Shapes shape_aminmax(const args::aminmax& a) {
+  if (!a.dim && surely_eq(a.self.numel(), 0))
+    fail("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.");
   Shape s = extreme("aminmax", a.self, dims_of(a.dim), a.keepdim, a.self.dtype())[0];
   return {s, s};
 }
