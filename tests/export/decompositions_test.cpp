@@ -42,6 +42,8 @@ cases = dict(
     squeeze_all=(lambda x: x[:1].squeeze(), x), fill=(lambda x: torch.fill(x, 2.0), x),
     reflect=(lambda x: F.pad(x, [1, 2, 3, 0], "reflect"), x4), reflect1=(lambda x: F.pad(x, [1, 2], "reflect"), x),
     replicate=(lambda x: F.pad(x, [1, 2, 3, 0], "replicate"), x4),
+    circular=(lambda x: F.pad(x, [1, 2, 3, 0], "circular"), x4),
+    circular_cut=(lambda x: F.pad(x, [2, -1, -2, 1], "circular"), x4[0]), circular_idle=(lambda x: F.pad(x, [0, 0], "circular"), x),
     replicate1=(lambda x: F.pad(x, [1, 2], "replicate"), x), addmv=(lambda x: torch.addmv(x[:, 0], x, x[0]), x),
     var_mean=(lambda x: torch.var_mean(x, 0), x), transposed=(lambda x: x.t().transpose(0, 1), x),
     index_add=(lambda x, i: x.index_add(0, i, x[:2]), x, i),
