@@ -170,12 +170,18 @@ Shapes shape_resize(const args::resize& a) {
   check_resize(a.size, format);
   return {Shape(Dims(a.size), a.self.dtype(), strides_for(a.size, format))};
 }
+// Of the memory that a clone would have: as it is, without gaps.
 void kernel_resize(const args::resize& a, Out out) {
-  if (a.self.int_numel() == 0 || out[0].int_numel() == 0) return;
-  int64_t last = 0;
-  for (int64_t d = 0; d < a.self.dim(); ++d) last += (a.self.int_sizes()[d] - 1) * a.self.int_strides()[d];
-  const int64_t count = std::min(last + 1, out[0].int_numel());
-  std::memcpy(out[0].data(), a.self.data(), static_cast<size_t>(count * a.self.element_size()));
+  const int64_t count = std::min(a.self.int_numel(), out[0].int_numel());
+  if (count == 0) return;
+  const Shape clone = like(a.self);
+  const Dims strides = clone.strides.empty() ? contiguous_strides(clone.sizes) : clone.strides;
+  Tensor from = a.self;
+  if (!std::equal(strides.begin(), strides.end(), from.strides().begin())) {
+    from = make_tensor(clone.sizes, strides, clone.dtype);
+    copy_elements(a.self, from);
+  }
+  std::memcpy(out[0].data(), from.data(), static_cast<size_t>(count * from.element_size()));
 }
 Tensor body_resize_as(const args::resize_as& a) {
   static const Op& resize = get_op("aten::resize");
