@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/op_flags.h"
 
 namespace tern::capture {
 namespace {
@@ -27,6 +28,12 @@ struct Unwrapped {
   }
 };
 
+bool has_arguments_of(const Op& op, const Schema& schema) {
+  const std::vector<SchemaArg>& args = op.schema().args;
+  auto same_name = [](const SchemaArg& a, const SchemaArg& b) { return a.name == b.name; };
+  return std::equal(schema.args.begin(), schema.args.end(), args.begin(), args.end(), same_name);
+}
+
 // The functional form of an operator that writes to arguments: what the operator returns besides them, then
 // their new values. nullptr if it has none.
 const Op* functional_form(const Op& op) {
@@ -36,12 +43,11 @@ const Op* functional_form(const Op& op) {
   if (name.back() == '_') {
     name.pop_back();
     if (const Op* form = find_op(Symbol(name), schema.overload)) return form;
+    for (const Op* form : overloads(Symbol(name)))  // transpose_, transpose.int
+      if (op.is(op_geometry) && has_arguments_of(*form, schema)) return form;
   }
   const Op* form = find_op(Symbol(name + "_functional"), schema.overload);
-  auto same_name = [](const SchemaArg& a, const SchemaArg& b) { return a.name == b.name; };
-  const bool fits = form && std::equal(schema.args.begin(), schema.args.end(), form->schema().args.begin(),
-                                       form->schema().args.end(), same_name);
-  return fits ? form : nullptr;
+  return form && has_arguments_of(*form, schema) ? form : nullptr;
 }
 
 void attach(const Tensor& outer, AliasView view) {
@@ -51,6 +57,31 @@ void attach(const Tensor& outer, AliasView view) {
 }
 
 Value owned(const Arg& a) { return a.to_value(); }
+std::vector<Value> owned_after_first(const Op& op, const Arg* args) {
+  std::vector<Value> all;
+  for (int i = 1; i < op.arity; ++i) all.push_back(owned(args[i]));
+  return all;
+}
+
+Value list_of(Span<const SymInt> all) {
+  std::vector<Value> items;
+  for (SymInt s : all) items.emplace_back(s);
+  return Value::list(std::move(items));
+}
+
+// What a tensor's memory must hold: up to its last element.
+SymInt elements_of(const Tensor& t) {
+  SymInt count = t.offset() + 1;
+  for (int64_t d = 0; d < t.dim(); ++d) count += (t.sizes()[d] - 1) * t.strides()[d];
+  return t.numel() == 0 ? SymInt(0) : count;
+}
+
+[[noreturn]] void refuse_change(const Op& op) {
+  failf(
+      "{}: a tensor that is not part of the captured program would be changed; make it a buffer or an "
+      "input",
+      op.qualified());
+}
 
 }  // namespace
 
@@ -191,18 +222,9 @@ void Functional::call_on_copies(const Op& op, const Arg* args, Value* results) {
     names.emplace_back(std::move(name));
     inputs.push_back(std::move(v));
   };
-  auto dims = [](Span<const SymInt> all) {
-    std::vector<Value> items;
-    for (SymInt s : all) items.emplace_back(s);
-    return Value::list(std::move(items));
-  };
   auto base = [&](const std::string& prefix, const Tensor& t) {
     if (!t.defined()) return add(prefix + "_base_index", {});
-    if (!is_wrapped(t))
-      failf(
-          "{}: a tensor that is not part of the captured program would be changed; make it a buffer or an "
-          "input",
-          op.qualified());
+    if (!is_wrapped(t)) refuse_change(op);
     size_t index = 0;
     while (index < memory.size() && !(memory[index] == t.storage())) ++index;
     if (index == memory.size()) {
@@ -211,8 +233,8 @@ void Functional::call_on_copies(const Op& op, const Arg* args, Value* results) {
     }
     add(prefix + "_base_index", Value(static_cast<int64_t>(index)));
     if (t->alias->chain.empty()) return;
-    add(prefix + "_size", dims(t.sizes()));
-    add(prefix + "_stride", dims(t.strides()));
+    add(prefix + "_size", list_of(t.sizes()));
+    add(prefix + "_stride", list_of(t.strides()));
     add(prefix + "_storage_offset", Value(t.offset()));
   };
   for (size_t i = 0; i < op.arity; ++i)
@@ -236,8 +258,63 @@ void Functional::call_on_copies(const Op& op, const Arg* args, Value* results) {
   for (size_t r = 0; r < op.results; ++r) results[r] = wrap(made[r]);
 }
 
+// From here on the tensor is a view of what it was, or has larger memory.
+void Functional::change_geometry(const Op& op, const Arg* args, Value* results) {
+  const Tensor& outer = args[0].tensor();
+  if (!is_wrapped(outer)) refuse_change(op);
+  AliasView& view = *outer->alias;
+  AliasRecord& record = *outer.storage()->alias;
+  if (!journals_.empty() && record.serial < journals_.back().first_serial)
+    failf(ErrorKind::not_supported,
+          "{}: a tensor from outside of a branch or loop gets other sizes inside; clone() it first",
+          op.qualified());
+  const Op& form = *functional_form(op);
+  Unwrapped inner(*this, op, args);
+  {
+    Exclude all(rung_record | rung_autograd | rung_functional | rung_core);
+    tern::call(op, args, results);
+  }
+  if (form.is(op_view)) {
+    view.chain.push_back({&form, owned_after_first(op, args)});
+    view.inner = replay(view.chain.back(), inner.args[0].tensor());
+    return;
+  }
+
+  // resize_ and resize_as_. Sizes that were given before do not matter: what counts is the memory.
+  static const Op &as_strided = get_op("aten::as_strided"), &resize_ = get_op("aten::resize_");
+  const size_t steps = view.chain.size();
+  while (!view.chain.empty() && view.chain.back().op == &as_strided && view.chain.back().args[2].is_none())
+    view.chain.pop_back();
+  if (view.chain.size() < steps) {
+    Tensor whole = record.value;
+    for (const ViewStep& step : view.chain) whole = replay(step, whole);
+    inner.args[0] = Arg(inner.tensors.emplace_back(whole));
+  }
+  const bool fits = elements_of(outer) <= elements_of(record.value);
+  if (!fits && (!view.chain.empty() || outer.storage().use_count() > 1))
+    failf(ErrorKind::not_supported,
+          "{}: memory that has views cannot grow while a program is captured; resize it before there are any",
+          op.qualified());
+  const ViewStep step{&as_strided, {list_of(outer.sizes()), list_of(outer.strides()), Value()}};
+  if (fits && &op == &resize_) {
+    view.inner = replay(step, inner.args[0].tensor());
+  } else {
+    Value made;
+    descend(rung_functional, form, inner.args.data(), &made);
+    view.inner = made.take_tensor();
+  }
+  if (fits) {
+    view.chain.push_back(step);
+  } else {
+    set_value(outer.storage(), view.inner);
+    record.grown = true;
+  }
+  view.version = record.version;
+}
+
 void Functional::call(const Op& op, const Arg* args, Value* results) {
   const Schema& schema = op.schema();
+  if (op.is(op_geometry)) return change_geometry(op, args, results);
 
   // Nothing outer among the arguments (a factory): its result gets memory of its own.
   if (op.is(op_inplace) || op.is(op_out) || schema.mutates()) {
@@ -254,14 +331,8 @@ void Functional::call(const Op& op, const Arg* args, Value* results) {
     for (int i = 0; i < op.arity && r < form.results; ++i) {
       if (!schema.args[i].alias.write) continue;
       const Tensor& target = args[i].tensor();
-      if (is_wrapped(target)) {
-        write(target, made[r].tensor());
-      } else {
-        failf(
-            "{}: a tensor that is not part of the captured program would be changed; make it a buffer or an "
-            "input",
-            op.qualified());
-      }
+      if (!is_wrapped(target)) refuse_change(op);
+      write(target, made[r].tensor());
       if (r < op.results) results[r] = Value(target);
       ++r;
     }
@@ -282,8 +353,7 @@ void Functional::call(const Op& op, const Arg* args, Value* results) {
     Exclude all(rung_record | rung_autograd | rung_functional | rung_core);
     tern::call(op, args, &geometry);
   }
-  std::vector<Value> step_args;
-  for (int i = 1; i < op.arity; ++i) step_args.push_back(owned(args[i]));
+  std::vector<Value> step_args = owned_after_first(op, args);
   uint32_t version = self.storage()->alias->version;
   auto finish = [&](const Tensor& outer, const Tensor& value, ViewStep step) {
     AliasView view{value, version, self->alias->chain};

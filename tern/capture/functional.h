@@ -19,6 +19,7 @@ struct AliasRecord {
   Tensor initial;        // what it held first
   uint32_t version = 0;  // counts writes
   uint64_t serial = 0;   // later memory has a larger number
+  bool grown = false;    // resize_ made it larger
 };
 struct AliasView {
   Tensor inner;  // this tensor's value when the memory was at `version`
@@ -35,6 +36,10 @@ class Functional : public Mode {
   static bool is_wrapped(const Tensor& t) { return t.defined() && t->alias; }
   static bool was_written(const Tensor& outer) {
     return !outer->storage->alias->value.is_same(outer->storage->alias->initial);
+  }
+  // Whether sizes or strides of this tensor itself were changed in place (t_, resize_).
+  static bool was_reshaped(const Tensor& outer) {
+    return !outer->alias->chain.empty() || outer->storage->alias->grown;
   }
   Value wrap(const Value& v);  // tensors inside containers too
   Value unwrap(const Value& v);
@@ -58,6 +63,7 @@ class Functional : public Mode {
 
  private:
   void call_on_copies(const Op& op, const Arg* args, Value* results);
+  void change_geometry(const Op& op, const Arg* args, Value* results);
   void write(const Tensor& outer, Tensor value);
   Tensor replay(const ViewStep& step, const Tensor& parent);
   struct Journal {

@@ -49,11 +49,18 @@ Retraced Retracer::run() {
     result.outputs.push_back(v);
   }
   if (options_.functional)
-    for (size_t i = 0; i < outer.size(); ++i)
-      if (outer[i].is_tensor() && Functional::was_written(outer[i].tensor())) {
-        result.mutated.push_back(i);
-        graph_->add_output(core_.operand(functional_.unwrap(outer[i].tensor())));
-      }
+    for (size_t i = 0; i < outer.size(); ++i) {
+      if (!outer[i].is_tensor()) continue;
+      const Tensor& t = outer[i].tensor();
+      if (Functional::was_reshaped(t))
+        failf(
+            ErrorKind::not_supported,
+            "the input {} gets other sizes or strides in place: that change would be lost; clone() it first",
+            from_.inputs()[i]->name());
+      if (!Functional::was_written(t)) continue;
+      result.mutated.push_back(i);
+      graph_->add_output(core_.operand(functional_.unwrap(t)));
+    }
   for (const ir::In& o : outputs) graph_->add_output(o);
   result.graph = std::move(graph_);
   return result;

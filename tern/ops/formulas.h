@@ -72,6 +72,7 @@ Dims last_sizes(Span<const SymInt> sizes, int64_t n);
 Tensor adaptive_avg(const Tensor& self, Span<const SymInt> output_size, int64_t dims);
 Tensor border_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> padding,
                        bool reflect);
+Tensor circular_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> pad);
 // Resizing (upsample/). The sizes asked for by .vec: given, or from factors; exactly one of them.
 Dims resized(const Tensor& input, std::optional<Span<const SymInt>> output_size,
              std::optional<Span<const double>> factors);

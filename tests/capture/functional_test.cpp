@@ -154,6 +154,91 @@ TEST(Functional, copies_fills_and_pieces) {
       {range({2, 3})}, {});
 }
 
+TEST(Functional, a_tensor_that_was_transposed_in_place_is_a_view_of_what_it_was) {
+  std::string graph = check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor x = in[0].clone(), row = x[1];
+        transpose_(x, 0, 1);
+        Tensor column = x[2];
+        x.mul_(2);
+        row.add_(1);
+        return {x, row, column, x.reshape({-1})};
+      },
+      {range({3, 4})}, {});
+  EXPECT_NE(graph.find("aten::transpose.int"), std::string::npos) << graph;
+}
+
+TEST(Functional, a_tensor_that_was_made_smaller_still_shares_its_memory) {
+  std::string graph = check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor x = in[0].clone(), row = x[0];
+        resize_(x, {2, 3});
+        x.add_(10);
+        Tensor small = x * 1;
+        resize_(x, {4, 3});  // what was cut off is still there
+        x.mul_(2);
+        return {small, x, row};
+      },
+      {range({3, 4})}, {});
+  EXPECT_EQ(graph.find("aten::resize"), std::string::npos) << graph;
+}
+
+TEST(Functional, memory_that_grows_is_a_new_value) {
+  std::string graph = check_functional(
+      [](auto& in) -> std::vector<Tensor> {
+        Tensor x = in[0].clone(), y = empty({0});
+        resize_(x, {5, 4});
+        resize_as_(y, in[0]);
+        y.copy_(in[0]);
+        x.slice(0, 3, 5).fill_(7);
+        return {x, y, y[1]};
+      },
+      {range({3, 4})}, {});
+  EXPECT_NE(graph.find("aten::resize(%clone, [5, 4]"), std::string::npos) << graph;
+}
+
+TEST(Functional, sizes_that_would_be_lost_are_refused) {
+  auto refusal = [](const Program& f) -> std::string {
+    auto graph = record(f, {range({3, 4})});
+    try {
+      capture::retrace(*graph);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(refusal([](auto& in) -> std::vector<Tensor> {
+              Tensor x = in[0].clone(), row = x[0];
+              resize_(x, {5, 4});
+              return {row};
+            }).find("memory that has views cannot grow"),
+            std::string::npos);
+  for (const SymInt rows : {2, 5})
+    EXPECT_NE(refusal([&](auto& in) -> std::vector<Tensor> {
+                return {resize_(in[0], {rows, SymInt(4)}) * 0};
+              }).find("the input x gets other sizes or strides in place"),
+              std::string::npos);
+  auto branch = ir::parse(R"(graph(%x : Float(2, 3), %c : Bool()):
+  %b : bool = aten::Bool(%c)
+  %y : Float(2, 3) = aten::neg(%x)
+  %n : int = prim::If(%b)
+    block0():
+      %t : Float(3, 2) = aten::t_(%y)
+      -> (1)
+    block1():
+      -> (2)
+  return (%y, %n)
+)");
+  try {
+    capture::retrace(*branch);
+    FAIL() << "the sizes depend on the branch";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("from outside of a branch or loop gets other sizes inside"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(Functional, a_narrower_type_is_kept) {
   Tensor ints = arange(Scalar(4));
   check_functional(

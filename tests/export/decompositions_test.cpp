@@ -42,6 +42,8 @@ cases = dict(
     squeeze_all=(lambda x: x[:1].squeeze(), x), fill=(lambda x: torch.fill(x, 2.0), x),
     reflect=(lambda x: F.pad(x, [1, 2, 3, 0], "reflect"), x4), reflect1=(lambda x: F.pad(x, [1, 2], "reflect"), x),
     replicate=(lambda x: F.pad(x, [1, 2, 3, 0], "replicate"), x4),
+    circular=(lambda x: F.pad(x, [1, 2, 3, 0], "circular"), x4),
+    circular_cut=(lambda x: F.pad(x, [2, -1, -2, 1], "circular"), x4[0]), circular_idle=(lambda x: F.pad(x, [0, 0], "circular"), x),
     replicate1=(lambda x: F.pad(x, [1, 2], "replicate"), x), addmv=(lambda x: torch.addmv(x[:, 0], x, x[0]), x),
     var_mean=(lambda x: torch.var_mean(x, 0), x), transposed=(lambda x: x.t().transpose(0, 1), x),
     index_add=(lambda x, i: x.index_add(0, i, x[:2]), x, i),
@@ -80,6 +82,9 @@ cases = dict(
     broadcast=(lambda x: torch.broadcast_tensors(x, x[0])[1], x), trace=(torch.trace, x),
     expand_copy=(lambda x: torch.expand_copy(x[0], [2, 5]), x), squeeze_copy=(lambda x: torch.squeeze_copy(x[:1]), x),
     t_copy=(torch.t_copy, x), unfold_copy=(lambda x: torch.unfold_copy(x, 1, 2, 1), x),
+    transposed_in_place=(lambda x: x.clone().transpose_(0, 1) + 1, x), shrunk=(lambda x: x.clone().resize_(2, 3) + 1, x),
+    grown=(lambda x, i: x.clone().resize_(6, 5).index_select(0, i), x, i), resized_as=(lambda x, i: x.clone().resize_as_(i) + 1, x, i),
+    instance_norm=(torch.nn.InstanceNorm2d(4, affine=True, track_running_stats=True), x4),
     batch_norm=(torch.nn.BatchNorm2d(4), x4), batch_norm_eval=(torch.nn.BatchNorm2d(4).eval(), x4),
 )
 out = sys.argv[1] + "/"

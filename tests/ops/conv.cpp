@@ -87,6 +87,10 @@ TEST(Pooling, values_and_gradients) {
        [](In t) {
          return pad(t[0], {1, 2, 2, 1}, "circular");
        }},
+      {"circular, cut on one side",
+       [](In t) {
+         return pad(t[0], {2, -1, -2, 1}, "circular");
+       }},
       {"constant",
        [](In t) {
          return pad(t[0], {1, -1});
@@ -100,6 +104,22 @@ TEST(Pooling, values_and_gradients) {
             (std::vector<double>{2, 1, 0, 1, 2, 1}));
   EXPECT_EQ(pad(arange(3.).view({1, 3}), {1, 1}, "circular").to_vector<double>(),
             (std::vector<double>{2, 0, 1, 2, 0}));
+  EXPECT_EQ(pad(arange(4.).view({1, 4}), {-1, 2}, "circular").to_vector<double>(),
+            (std::vector<double>{1, 2, 3, 1, 2}));
+  EXPECT_EQ(pad(arange(4.).view({1, 2, 2}), {1, 0, 0, 1}, "circular").to_vector<double>(),
+            (std::vector<double>{1, 0, 1, 3, 2, 3, 1, 0, 1}));
+}
+
+// What is cut away cannot be repeated.
+TEST(Padding, wraps_around_once) {
+  Tensor x = arange(3.).view({1, 3});
+  for (std::vector<SymInt> amounts : {std::vector<SymInt>{4, 0}, {0, 4}, {3, -2}, {-2, 3}})
+    EXPECT_EQ(message([&] { pad(x, amounts, "circular"); }),
+              "Padding value causes wrapping around more than once.");
+  EXPECT_EQ(message([&] {
+              pad(x, {-2, -2}, "circular");
+            }),
+            "Negative padding value is resulting in an empty dimension");
 }
 
 // A gradient of another size or type would be read beyond its end.

@@ -340,3 +340,25 @@ def test_polygamma_is_a_method():
     x = torch.rand(5, dtype=torch.float64) + 0.5
     for n in range(4):
         torch.testing.assert_close(theirs(ours(x).polygamma(n)), x.polygamma(n), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.t(), lambda x: x[1:, :2], lambda x: x[:1].expand(3, 4), lambda x: x[:, 1]])
+def test_resize_takes_the_memory_that_a_clone_has(view):
+    x = torch.arange(12.0).view(3, 4)
+    given = view(ours(x))
+    for size in ([], [3], [1, 2]):
+        got = tern.ops.aten.resize(given, size)
+        torch.testing.assert_close(theirs(got), torch.ops.aten.resize(view(x), size), rtol=0, atol=0)
+    grown = tern.ops.aten.resize(given, [20])
+    assert theirs(grown)[: view(x).numel()].tolist() == torch.ops.aten.resize(view(x), [20])[: view(x).numel()].tolist()
+
+
+@pytest.mark.parametrize("layout", [None, "preserve_format", "contiguous_format", "channels_last"])
+def test_resize_as_goes_by_the_template_and_the_format(layout):
+    template = torch.zeros(1, 2, 3, 4).to(memory_format=torch.channels_last)
+    want, got = torch.arange(30.0), tern.arange(30.0)
+    want.resize_as_(template, memory_format=layout and getattr(torch, layout))
+    ours_template = tern.zeros(1, 2, 3, 4).contiguous(memory_format=tern.channels_last)
+    got.resize_as_(ours_template, memory_format=layout and getattr(tern, layout))
+    assert list(got.stride()) == list(want.stride())
+    assert theirs(got).tolist() == want.tolist()

@@ -1,5 +1,8 @@
 // What a line of names.ops cannot say: sizes as lists, and tensors that get other memory or lose their
 // history.
+#include <algorithm>
+#include <cstring>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
@@ -120,25 +123,71 @@ Tensor kernel_set__source_Tensor_storage_offset(const args::set__source_Tensor_s
   Tensor view = strided_view(a.source, a.size, strides, a.storage_offset);
   return take_over(a.self, a.source.storage(), Dims(a.size), std::move(strides), a.storage_offset);
 }
-Tensor kernel_resize_(const args::resize_& a) {
-  for (SymInt s : a.size)
+namespace {
+
+void check_resize(Span<const SymInt> size, MemoryFormat format) {
+  for (SymInt s : size)
     if (s.is_int() && s.as_int() < 0)
-      failf("Trying to create tensor with negative dimension {}: {}", s.as_int(), str(a.size));
-  MemoryFormat format = a.memory_format.value_or(MemoryFormat::contiguous);
+      failf("Trying to create tensor with negative dimension {}: {}", s.as_int(), str(size));
   if (format == MemoryFormat::preserve)
     fail("Unsupported memory format Preserve: resize_ takes contiguous or channels_last");
-  if (a.self.requires_grad()) fail("cannot resize variables that require grad");
-  bool same = a.self.sizes().size() == a.size.size();
-  for (size_t d = 0; same && d < a.size.size(); ++d) same = a.self.sizes()[d] == a.size[d];
-  Dims strides = strides_for(a.size, format);
-  if (!same && !a.self.is_fake()) {
-    const Tensor wanted = make_tensor(a.size, a.self.dtype(), kMeta, true);  // refuses what cannot be
-    const int64_t bytes = (wanted.int_numel() + a.self.offset().as_int()) * a.self.element_size();
-    if (static_cast<size_t>(bytes) > a.self->storage->bytes) a.self->storage.grow(static_cast<size_t>(bytes));
+}
+
+Tensor resize_in_place(const Tensor& self, Span<const SymInt> size, std::optional<MemoryFormat> given) {
+  const MemoryFormat format = given.value_or(MemoryFormat::contiguous);
+  check_resize(size, format);
+  if (self.requires_grad()) fail("cannot resize variables that require grad");
+  bool same = self.sizes().size() == size.size();
+  for (size_t d = 0; same && d < size.size(); ++d) same = self.sizes()[d] == size[d];
+  Dims strides = strides_for(size, format);
+  if (!same && !self.is_fake()) {
+    const Tensor wanted = make_tensor(size, self.dtype(), kMeta, true);  // refuses what cannot be
+    const int64_t bytes = (wanted.int_numel() + self.offset().as_int()) * self.element_size();
+    if (static_cast<size_t>(bytes) > self->storage->bytes) self->storage.grow(static_cast<size_t>(bytes));
   }
-  if (same && !a.memory_format) return a.self;
-  return take_over(a.self, a.self->storage, Dims(a.size),
-                   strides.empty() ? contiguous_strides(a.size) : strides, a.self.offset());
+  if (same && !given) return self;
+  return take_over(self, self->storage, Dims(size), strides.empty() ? contiguous_strides(size) : strides,
+                   self.offset());
+}
+
+// "Preserve" is as the template is.
+std::optional<MemoryFormat> format_of(const Tensor& t, std::optional<MemoryFormat> asked) {
+  if (asked != MemoryFormat::preserve) return asked;
+  for (MemoryFormat last : {MemoryFormat::channels_last, MemoryFormat::channels_last_3d})
+    if (!t.is_contiguous() && t.is_contiguous(last)) return last;
+  return MemoryFormat::contiguous;
+}
+
+}  // namespace
+
+Tensor kernel_resize_(const args::resize_& a) { return resize_in_place(a.self, a.size, a.memory_format); }
+Tensor kernel_resize_as_(const args::resize_as_& a) {
+  return resize_in_place(a.self, a.the_template.sizes(), format_of(a.the_template, a.memory_format));
+}
+
+Shapes shape_resize(const args::resize& a) {
+  const MemoryFormat format = a.memory_format.value_or(MemoryFormat::contiguous);
+  check_resize(a.size, format);
+  return {Shape(Dims(a.size), a.self.dtype(), strides_for(a.size, format))};
+}
+// Of the memory that a clone would have: as it is, without gaps.
+void kernel_resize(const args::resize& a, Out out) {
+  const int64_t count = std::min(a.self.int_numel(), out[0].int_numel());
+  if (count == 0) return;
+  const Shape clone = like(a.self);
+  const Dims strides = clone.strides.empty() ? contiguous_strides(clone.sizes) : clone.strides;
+  Tensor from = a.self;
+  if (!std::equal(strides.begin(), strides.end(), from.strides().begin())) {
+    from = make_tensor(clone.sizes, strides, clone.dtype);
+    copy_elements(a.self, from);
+  }
+  std::memcpy(out[0].data(), from.data(), static_cast<size_t>(count * from.element_size()));
+}
+Tensor body_resize_as(const args::resize_as& a) {
+  static const Op& resize = get_op("aten::resize");
+  const MemoryFormat format = format_of(a.the_template, a.memory_format).value_or(MemoryFormat::contiguous);
+  const Arg args[] = {Arg(a.self), Arg(a.the_template.sizes()), Arg(format)};
+  return call1(resize, args);
 }
 
 Tensor body_fill_diagonal_(const args::fill_diagonal_& a) {

@@ -246,8 +246,9 @@ Tensor body_instance_norm(const args::instance_norm& a) {
                         a.use_input_stats, a.momentum, a.eps, a.cudnn_enabled);
   if (running && a.use_input_stats) {
     NoGrad no_grad;
-    copy_(a.running_mean, tern::mean(view(mean, {b, c}), Ints(0)));
-    copy_(a.running_var, tern::mean(view(var, {b, c}), Ints(0)));
+    // Through aliases, as in PyTorch: its programs show them.
+    copy_(alias(a.running_mean), tern::mean(view(mean, {b, c}), Ints(0)));
+    copy_(alias(a.running_var), tern::mean(view(var, {b, c}), Ints(0)));
   }
   return view(y, input.sizes());
 }

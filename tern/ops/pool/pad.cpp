@@ -359,27 +359,114 @@ Tensor body_pad_(const args::pad_& a) {
        "channel dimension");
 }
 
-Tensor body__pad_circular(const args::_pad_circular& a) {
-  if (a.pad.size() % 2 || static_cast<int64_t>(a.pad.size() / 2) + 1 > a.self.dim())
+namespace {
+
+// A dim whose ends are wrapped around: what is cut away on one side does not come back on the other.
+struct Wrapped {
+  int64_t dim;
+  SymInt left, right;  // how wide the borders are
+  SymInt start, end;   // what is kept of the input
+  SymInt size;         // of the result
+
+  SymInt kept() const { return end - start; }
+};
+
+// The last dim first, as the pads are given.
+std::vector<Wrapped> wrapped_dims(Span<const SymInt> sizes, Span<const SymInt> pad) {
+  const int64_t rank = static_cast<int64_t>(sizes.size());
+  if (pad.size() % 2 || static_cast<int64_t>(pad.size() / 2) + 1 > rank)
     failf("Invalid padding size, expected an even number of at most {} but got {}",
-          2 * std::max<int64_t>(a.self.dim() - 1, 0), a.pad.size());
-  Tensor t = a.self;
-  for (size_t p = 0; p < a.pad.size() / 2; ++p) {
-    int64_t d = t.dim() - 1 - static_cast<int64_t>(p);
-    SymInt n = t.sizes()[static_cast<size_t>(d)], left = a.pad[2 * p], right = a.pad[2 * p + 1];
-    if (left > n || right > n) fail("Padding value causes wrapping around more than once.");
-    if (left + right + n < 0) fail("Negative padding value is resulting in an empty dimension");
-    // What is cut away on one side does not come back on the other.
-    Tensor inner =
-        left < 0 || right < 0 ? slice(t, d, left < 0 ? -left : SymInt(0), right < 0 ? n + right : n, 1) : t;
-    std::vector<Tensor> parts;
-    if (left > 0)
-      parts.push_back(slice(inner, d, inner.sizes()[static_cast<size_t>(d)] - left, std::nullopt, 1));
-    parts.push_back(inner);
-    if (right > 0) parts.push_back(slice(inner, d, 0, right, 1));
-    t = parts.size() == 1 ? parts[0] : cat(parts, d);
+          2 * std::max<int64_t>(rank - 1, 0), pad.size());
+  std::vector<Wrapped> dims;
+  for (size_t p = 0; p < pad.size() / 2; ++p) {
+    const SymInt n = sizes[sizes.size() - 1 - p], left = pad[2 * p], right = pad[2 * p + 1], none = 0;
+    Wrapped w{rank - 1 - static_cast<int64_t>(p), left, right, none, n, n + left + right};
+    if (w.size < 0) fail("Negative padding value is resulting in an empty dimension");
+    if (left < 0) w.left = none, w.start = -left;
+    if (right < 0) w.right = none, w.end = n + right;
+    if (w.left > w.kept() || w.right > w.kept()) fail("Padding value causes wrapping around more than once.");
+    dims.push_back(w);
   }
-  return t.is_same(a.self) ? clone(t) : t;
+  return dims;
+}
+
+}  // namespace
+
+Shapes shape__pad_circular(const args::_pad_circular& a) {
+  Dims sizes(a.self.sizes());
+  for (const Wrapped& w : wrapped_dims(a.self.sizes(), a.pad)) sizes[static_cast<size_t>(w.dim)] = w.size;
+  return {Shape(std::move(sizes), a.self.dtype())};
+}
+
+// The input in the middle of the result, then borders from there. Those of a dim go along the whole of the
+// others, which fills the corners.
+void kernel__pad_circular(const args::_pad_circular& a, Out out) {
+  if (out[0].int_numel() == 0) return;
+  const std::vector<Wrapped> dims = wrapped_dims(a.self.sizes(), a.pad);
+  Tensor from = a.self, to = out[0];
+  for (const Wrapped& w : dims) {
+    from = slice_view(from, w.dim, w.start, w.end, 1);
+    to = slice_view(to, w.dim, w.left, w.size - w.right, 1);
+  }
+  copy_elements(from, to);
+  for (const Wrapped& w : dims) {
+    auto part = [&](SymInt start, SymInt length) {
+      return slice_view(out[0], w.dim, start, start + length, 1);
+    };
+    if (w.left > 0) copy_elements(part(w.kept(), w.left), part(0, w.left));
+    if (w.right > 0) copy_elements(part(w.left, w.right), part(w.left + w.kept(), w.right));
+  }
+}
+
+// The same as values.
+Tensor body__pad_circular(const args::_pad_circular& a) {
+  const std::vector<Wrapped> dims = wrapped_dims(a.self.sizes(), a.pad);
+  Dims sizes(a.self.sizes());
+  for (const Wrapped& w : dims) sizes[static_cast<size_t>(w.dim)] = w.size;
+  Tensor from = a.self, to = empty(sizes, a.self.dtype(), {}, a.self.device());
+  std::vector<Tensor> around;
+  for (const Wrapped& w : dims) {
+    around.push_back(to);
+    to = slice(to, w.dim, w.left, w.size - w.right, 1);
+    from = slice(from, w.dim, w.start, w.end, 1);
+  }
+  Tensor x = copy(to, from);
+  for (size_t k = dims.size(); k-- > 0;) {
+    const Wrapped& w = dims[k];
+    x = slice_scatter(around[k], x, w.dim, w.left, w.size - w.right, 1);
+  }
+  for (const Wrapped& w : dims) {
+    auto fill = [&](SymInt start, SymInt length, SymInt source) {
+      Tensor border = slice(x, w.dim, start, start + length, 1);
+      border = copy(border, slice(x, w.dim, source, source + length, 1));
+      x = slice_scatter(x, border, w.dim, start, start + length, 1);
+    };
+    if (w.left > 0) fill(0, w.left, w.kept());
+    if (w.right > 0) fill(w.left + w.kept(), w.right, w.left);
+  }
+  return x;
+}
+
+Tensor circular_backward(const Tensor& grad, Span<const SymInt> sizes, Span<const SymInt> pad) {
+  Tensor g = grad;
+  for (const Wrapped& w : wrapped_dims(sizes, pad)) {
+    auto part = [&](const Tensor& t, SymInt start, SymInt length) {
+      return slice(t, w.dim, start, start + length, 1);
+    };
+    Tensor sum = part(g, w.left, w.kept());
+    if (w.left > 0 || w.right > 0) sum = clone(sum, MemoryFormat::contiguous);
+    if (w.left > 0) add_(part(sum, w.kept() - w.left, w.left), part(g, 0, w.left));
+    if (w.right > 0) add_(part(sum, 0, w.right), part(g, w.left + w.kept(), w.right));
+    const SymInt n = sizes[static_cast<size_t>(w.dim)];
+    if (w.start > 0 || w.end < n) {
+      Dims cut(2 * static_cast<size_t>(grad.dim() - w.dim), SymInt(0));
+      cut[cut.size() - 2] = w.start;
+      cut[cut.size() - 1] = n - w.end;
+      sum = constant_pad_nd(sum, cut, 0);
+    }
+    g = sum;
+  }
+  return g;
 }
 
 namespace {
