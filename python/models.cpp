@@ -11,22 +11,15 @@
 namespace tern::python {
 namespace {
 
-// A loaded model. Called, it runs on its own state, gradients included; `run` runs it on a backend. A script
-// that no program can say, such as one that assigns its attributes, is interpreted.
+// A loaded model. Called, it runs on its own state, gradients included; `run` runs it on a backend. A .pt is
+// a script: it is called as one, with its defaults and containers, and becomes a program where one is needed.
 class Model {
  public:
-  explicit Model(ExportedProgram program) : program_(std::move(program)), module_(program_.module()) {}
+  explicit Model(ExportedProgram program) : program_(std::move(program)), module_(program_->module()) {}
   explicit Model(jit::ScriptModule script) : script_(std::move(script)) {}
 
   static Model load(const std::string& path) {
-    if (format_of_file(path) != ModelFormat::pt) return Model(load_model(path));
-    jit::ScriptModule script = jit::load(path);
-    try {
-      return Model(from_script(script));
-    } catch (const Error& e) {
-      if (e.kind() != ErrorKind::not_supported) throw;
-      return Model(std::move(script));
-    }
+    return format_of_file(path) == ModelFormat::pt ? Model(jit::load(path)) : Model(load_model(path));
   }
 
   nb::object call(nb::args args, nb::kwargs kwargs) const {
@@ -42,41 +35,51 @@ class Model {
   }
   nb::object run(nb::args args, const std::string& backend) const {
     std::vector<Value> inputs = values_from(args);
-    if (!script_) return object_from(Value::tuple(Session(program_, {.backend = backend}).run(inputs)));
-    if (backend == "onnxrt")
-      fail(ErrorKind::not_supported, "run: the model is a script that is interpreted, which onnxrt cannot");
-    NoGrad no_grad;
-    return object_from(Value::tuple(tree::flatten(script_->call("forward", inputs)).leaves));
+    return object_from(
+        Value::tuple(script_ ? run_script(inputs, backend) : run_program(program(), inputs, backend)));
   }
   nb::dict state_dict() const {
     nb::dict state;
-    for (const auto& [name, t] : script_ ? script_->state_dict() : program_.state_dict())
+    for (const auto& [name, t] : script_ ? script_->state_dict() : program_->state_dict())
       state[name.c_str()] = object_from(t);
     return state;
   }
-  std::string code() const { return script_ ? script_->code() : program_.code(); }
-  std::string str() const { return script_ ? script_->code() : program_.str(); }
+  std::string code() const { return script_ ? script_->code() : program_->code(); }
+  std::string str() const { return script_ ? script_->code() : program_->str(); }
   // Core ATen, as PyTorch's call of this name gives it.
-  Model run_decompositions() const {
-    if (script_)
-      fail(ErrorKind::not_supported,
-           "run_decompositions: the model is a script that is interpreted, and no exported program");
-    return Model(program_.run_decompositions(Dialect::core));
-  }
+  Model run_decompositions() const { return Model(program().run_decompositions(Dialect::core)); }
   void save(const std::string& path) const {
-    if (!script_) return save_model(program_, path);
-    if (format_of_name(path) == ModelFormat::pt) return script_->save(path);
-    save_model(from_script(*script_), path);  // says why it is no program
+    if (script_ && format_of_name(path) == ModelFormat::pt) return script_->save(path);
+    save_model(program(), path);
   }
 
  private:
+  // Of a script: throws where no program can say what it does, such as assigning its attributes.
+  const ExportedProgram& program() const {
+    if (!program_) program_ = from_script(*script_);
+    return *program_;
+  }
+  static std::vector<Value> run_program(const ExportedProgram& program, const std::vector<Value>& inputs,
+                                        const std::string& backend) {
+    return Session(program, {.backend = backend}).run(inputs);
+  }
+  std::vector<Value> run_script(const std::vector<Value>& inputs, const std::string& backend) const {
+    if (backend == "onnxrt") return run_program(from_script(*script_, inputs), inputs, backend);
+    if (backend == "native" && inputs.size() + 1 == script_->arguments("forward").size()) try {
+        return run_program(program(), inputs, backend);
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::not_supported) throw;
+      }
+    NoGrad no_grad;
+    return tree::flatten(script_->call("forward", inputs)).leaves;
+  }
   static std::vector<Value> values_from(const nb::args& args) {
     std::vector<Value> values;
     for (nb::handle a : args) values.push_back(value_from(a.ptr()));
     return values;
   }
 
-  ExportedProgram program_;
+  mutable std::optional<ExportedProgram> program_;  // of a script: made when it is asked for
   std::optional<ExportedModule> module_;
   std::optional<jit::ScriptModule> script_;
 };

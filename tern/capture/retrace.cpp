@@ -44,9 +44,9 @@ Retraced Retracer::run() {
   core_.source = nullptr;
   std::vector<ir::In> outputs;
   for (const ir::Operand& o : from_.outputs()) {
-    tern::Value v = plain(value_of(o));
-    outputs.push_back(core_.operand(v));
-    result.outputs.push_back(v);
+    result.outputs.push_back(plain(value_of(o)));
+    for (const tern::Value& leaf : tree::flatten(result.outputs.back()).leaves)
+      outputs.push_back(core_.operand(leaf));
   }
   if (options_.functional)
     for (size_t i = 0; i < outer.size(); ++i) {
@@ -62,6 +62,7 @@ Retraced Retracer::run() {
       graph_->add_output(core_.operand(functional_.unwrap(t)));
     }
   for (const ir::In& o : outputs) graph_->add_output(o);
+  result.prints = prints_;
   result.graph = std::move(graph_);
   return result;
 }
@@ -231,6 +232,7 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
   if (node.is("prim::RaiseException"))
     failf(ErrorKind::runtime, "the script raises: {}",
           inputs[0].is_string() ? inputs[0].string() : "an exception");
+  if (node.is("prim::Print")) prints_ = true;
   if (node.is("prim::Print") || node.is("aten::warn")) return;  // said when a script runs, not a program
   if (node.num_outputs() == 0) {
     ir::Builtin builtin = ir::find_builtin(node.kind());

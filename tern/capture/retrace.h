@@ -27,7 +27,10 @@ struct Retraced {
   Owned<ir::Graph> graph;
   // Inputs that the program writes to: their new values come first among the outputs, in this order.
   std::vector<size_t> mutated;
-  std::vector<tern::Value> outputs;  // fake: the user's outputs, for their shapes
+  // Fake: the user's outputs, for their shapes. A list, tuple or dict is as many outputs of the graph as it
+  // has leaves.
+  std::vector<tern::Value> outputs;
+  bool prints = false;  // what the graph prints is lost
 };
 
 // Throws with the node and its source line in front of the reason.

@@ -138,6 +138,7 @@ class Retracer {
   std::unordered_map<const TensorBody*, Tensor> constants_;
   KnownTensors known_;
   std::unordered_set<int64_t> booleans_;              // symbols that are bools, by their bits
+  bool prints_ = false;
   std::vector<std::unordered_set<const Box*>> made_;  // lists and dicts of the blocks around
   int64_t steps_ = 0;                                 // nodes that were run
 };

@@ -362,6 +362,18 @@ ExportedProgram export_program(const Exportable& what, const NamedValues& args,
   return lower(export_for_training(what, args, options), capture::is_composite, Dialect::aten);
 }
 
+namespace {
+
+// The spec with what its leaves turned out to be.
+tree::Spec with_leaves(const tree::Spec& spec, Span<const tree::Spec> leaves, size_t& next) {
+  if (spec.is_leaf()) return next < leaves.size() ? leaves[next++] : spec;
+  std::vector<tree::Spec> children;
+  for (const tree::Spec& child : spec.children()) children.push_back(with_leaves(child, leaves, next));
+  return tree::Spec(std::string(spec.type()), spec.context(), std::move(children), spec.fields());
+}
+
+}  // namespace
+
 ExportedProgram lower(const ExportedProgram& program, const Function<bool(const Op&)>& expand,
                       Dialect dialect, bool unroll) {
   const ExportedProgram::Data& from = program.data();
@@ -414,8 +426,17 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
         failf("export: the constant {} is written to; make it a buffer", spec.target);
     }
   }
-  outputs.insert(outputs.end(), from.signature.outputs.begin(), from.signature.outputs.end());
+  std::vector<tree::Spec> given;  // by the user's outputs
+  for (size_t i = 0; i < from.signature.outputs.size(); ++i) {
+    tree::Spec spec = tree::flatten(retraced.outputs.at(i)).spec;
+    outputs.insert(outputs.end(), spec.leaf_count(), from.signature.outputs[i]);
+    if (from.signature.outputs[i].kind == OutputKind::user_output) given.push_back(std::move(spec));
+  }
   data->signature.outputs = std::move(outputs);
+  size_t next = 0;
+  data->out_spec = with_leaves(from.out_spec, given, next);
+  for (ModuleCall& call : data->module_calls)
+    if (call.path.empty() && call.signature) call.signature->out_spec = data->out_spec;
   ir::dce(*data->graph);
   simplify_types(*data->graph);
   refresh_output_names(*data);

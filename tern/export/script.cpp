@@ -10,6 +10,7 @@
 #include "tern/export/numbers.h"
 #include "tern/export/script_control.h"
 #include "tern/export/script_values.h"
+#include "tern/ir/alias.h"
 #include "tern/ops.h"
 #include "tern/script/signature.h"
 #include "tern/sym/shape_env.h"
@@ -46,11 +47,34 @@ struct Reads {
   }
 };
 
-// The results of a tuple or list that is built for the return are the program's outputs.
+// Whether a list or dict still is what it was made of when the graph returns.
+bool stays_as_made(const ir::Graph& graph, const ir::Value& container) {
+  const ir::AliasAnalysis alias(graph);
+  auto is_changed_in = [&](auto& self, const ir::Block& block) -> bool {
+    for (const ir::Node& n : block) {
+      const ir::Value* first = n.inputs().size() && n.input(0).is_value() ? &n.input(0).value() : nullptr;
+      if (first && (first->type()->is(ir::TypeKind::list) || first->type()->is(ir::TypeKind::dict)) &&
+          alias.writes(n) && alias.may_alias(*first, container))
+        return true;
+      for (const ir::Block* b : n.blocks())
+        if (self(self, *b)) return true;
+    }
+    return false;
+  };
+  return !is_changed_in(is_changed_in, graph.top());
+}
+
+// The results of a tuple, list or dict that is built for the return are the program's outputs. One that is
+// changed after it was made stays one output: what it holds is known when the program runs, or is traced.
 Value flatten_outputs(ir::Graph& graph, const ir::In& o, std::vector<ir::In>& leaves) {
   if (o.is_value() && o.value()->node()) {
     const ir::Node& n = *o.value()->node();
     bool tuple = n.is("prim::TupleConstruct"), list = n.is("prim::ListConstruct");
+    if (list || n.is("prim::DictConstruct"))
+      if (!stays_as_made(graph, *o.value())) {
+        leaves.push_back(o);
+        return {};
+      }
     if (tuple || list) {
       std::vector<Value> items;
       for (const ir::Operand& item : n.inputs()) items.push_back(flatten_outputs(graph, item, leaves));

@@ -291,7 +291,15 @@ bool ScriptModule::has_attr(std::string_view path) const {
 tern::Value ScriptModule::attr(std::string_view path) const {
   size_t dot = path.find('.');
   tern::Value v = self().get(Symbol(path.substr(0, dot)));
-  return dot == std::string_view::npos ? v : ScriptModule(v).attr(path.substr(dot + 1));
+  // Below the modules may be objects of the script's own classes.
+  while (dot != std::string_view::npos) {
+    path.remove_prefix(dot + 1);
+    dot = path.find('.');
+    Object* o = Object::of(v);
+    if (!o) failf(ErrorKind::type, "ScriptModule: expected an object but found a {}", v.kind_name());
+    v = o->get(Symbol(path.substr(0, dot)));
+  }
+  return v;
 }
 void ScriptModule::set_attr(std::string_view path, tern::Value value) const {
   size_t dot = path.find('.');

@@ -111,6 +111,7 @@ class Planner {
       next += !b.tensor.defined();
     }
     capture::Retraced retraced = capture::retrace(graph, options);
+    if (retraced.prints) fail(ErrorKind::not_supported, "the graph cannot be planned: it prints");
     if (!retraced.mutated.empty())
       fail(ErrorKind::not_supported, "the graph cannot be planned: it writes to its inputs");
     plan_.graph_ = std::move(retraced.graph);

@@ -35,7 +35,15 @@ class InterpreterEngine : public Engine {
   explicit InterpreterEngine(const SessionModel& model) : model_(model), program_(*model.graph) {}
   std::vector<Value> run(Span<const Value> inputs) override {
     NoGrad no_grad;
-    return program_.run(all_inputs(model_, inputs));
+    std::vector<Value> leaves;
+    for (Value& v : program_.run(all_inputs(model_, inputs))) {
+      if (!v.is_list() && !v.is_tuple() && !v.is_dict()) {
+        leaves.push_back(std::move(v));
+        continue;
+      }
+      for (Value& leaf : tree::flatten(v).leaves) leaves.push_back(std::move(leaf));
+    }
+    return leaves;
   }
 
  private:
@@ -325,10 +333,14 @@ std::vector<Value> example_leaves(const ExportedProgram::Data& data) {
 }  // namespace
 
 SessionModel session_model(const ExportedProgram& given) {
-  // A script's program has inputs of unknown size: it is made functional when a plan is made for real ones.
+  // A script's program has inputs of unknown size, or numbers of which nothing is known: it is made
+  // functional when a plan is made for real ones.
   bool sized = true;
-  for (const ir::Value* v : given.graph().inputs())
-    sized &= !v->type()->is_tensor() || v->type()->has_sizes();
+  for (size_t i = 0; i < given.graph().inputs().size(); ++i) {
+    const ir::Type& type = *given.graph().inputs()[i]->type();
+    sized &=
+        type.is_tensor() ? type.has_sizes() : given.data().signature.inputs[i].constant || given.symbol_of(i);
+  }
   ExportedProgram program = given.dialect() == Dialect::training && sized
                                 ? lower(given, capture::is_composite, Dialect::aten)
                                 : given;

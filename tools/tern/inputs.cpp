@@ -44,8 +44,20 @@ Dims parse_shape(const std::string& text, const std::string& whole, const ir::Ty
   return dims;
 }
 
-// A number or word on the command line, for an argument that is no tensor.
+// A number, a word or a list of them on the command line, for an argument that is no tensor.
 std::optional<Value> parse_literal(std::string_view text) {
+  if (text.starts_with('[') && text.ends_with(']')) {
+    std::vector<Value> items;
+    for (text = text.substr(1, text.size() - 2); !text.empty();) {
+      size_t comma = std::min(text.find(','), text.size());
+      std::optional<Value> item = parse_literal(text.substr(0, comma));
+      if (!item) return std::nullopt;
+      items.push_back(*item);
+      text.remove_prefix(std::min(comma + 1, text.size()));
+      while (text.starts_with(' ')) text.remove_prefix(1);
+    }
+    return Value::list(std::move(items));
+  }
   if (text == "True" || text == "true") return Value(true);
   if (text == "False" || text == "false") return Value(false);
   if (text == "None") return Value();
@@ -135,7 +147,13 @@ std::vector<Value> make_inputs(const InputList& list, const std::vector<std::str
         give(i, load_npy(text));
       continue;
     }
-    for (auto& [name, tensor] : load_tensors(file)) give(place(name), tensor);
+    for (auto& [name, tensor] : load_tensors(file)) {
+      size_t i = place(name);
+      const ir::Type& type = *list.types[i];
+      bool number =
+          type.is(ir::TypeKind::int_) || type.is(ir::TypeKind::float_) || type.is(ir::TypeKind::bool_);
+      give(i, number && tensor.numel() == 1 ? Value(read_scalar(tensor.reshape({}))) : Value(tensor));
+    }
   }
   for (const std::string& shape : shapes) {
     size_t colon = shape.find(':');

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "tern/base/format.h"
 #include "tern/jit/archive.h"
+#include "tern/ops.h"
 #include "tern/runtime/model_file.h"
 #include "tern/tensor/files.h"
 #include "tern/tensor/generator.h"
@@ -49,10 +50,15 @@ int report_results(const Run& options, const std::vector<std::string>& names,
                    const std::vector<Value>& outputs, double seconds) {
   TensorMap results;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].is_tensor()) continue;
-    const Tensor& t = outputs[i].tensor();
-    results[names[i].empty() ? fmt::format("output_{}", i) : names[i]] = t;
-    std::printf("%s: %s%s\n", names[i].c_str(), std::string(name(t.dtype())).c_str(), str(t.sizes()).c_str());
+    const Value& v = outputs[i];
+    const std::string called = names[i].empty() ? fmt::format("output_{}", i) : names[i];
+    if (v.is_tensor()) {
+      const Tensor& t = results[called] = v.tensor();
+      std::printf("%s: %s%s\n", called.c_str(), std::string(name(t.dtype())).c_str(), str(t.sizes()).c_str());
+    } else {
+      if (v.is_number()) results[called] = scalar_tensor(v.scalar(), v.scalar().dtype());
+      std::printf("%s: %s\n", called.c_str(), v.str().c_str());
+    }
   }
   std::printf("ran in %.3f ms on %s\n", seconds * 1e3, options.backend.c_str());
   if (!options.output.empty()) save_npz(options.output, results);

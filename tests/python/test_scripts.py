@@ -1,0 +1,240 @@
+"""Scripts of PyTorch, loaded, called and run on every backend: containers that grow, arguments without tensors, defaults, classes."""
+
+import os
+import pathlib
+import subprocess
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tern
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMAND = pathlib.Path(os.environ.get("TERN_BUILD_DIR", ROOT / "build" / "release")) / "tern"
+
+
+def dict_in_a_loop(x, n: int) -> Dict[str, Tensor]:
+    d: Dict[str, Tensor] = {}
+    for i in range(n):
+        d[str(i)] = x * i
+    if n > 1:
+        d["last"] = x
+    return d
+
+
+def sizes_in_a_branch(x, longer: bool):
+    sizes = [1]
+    if longer:
+        sizes.append(2)
+    return x.view(sizes), sizes
+
+
+def rows(x):
+    out: List[Tensor] = []
+    for i in range(x.size(0)):
+        out.append(x[i] * 2)
+    return out
+
+
+def replaced(x):
+    out = [x]
+    out.append(x + 1)
+    out[0] = x * 3
+    return out, {"a": x}
+
+
+def alias(x):
+    out = [x]
+    same = out
+    same.append(x + 1)
+    return out
+
+
+def as_made(x):
+    out = [x, x + 1]
+    return out, len(out), {"sum": out[0] + out[1]}
+
+
+def number(n: int) -> int:
+    return n * 2 + 1
+
+
+def counted(n: int) -> int:
+    c = 0
+    for i in range(n):
+        if i > 7:
+            break
+        c += 2
+    return c
+
+
+def text(x, n: int):
+    s = ""
+    for i in range(n):
+        s += str(i)
+    return s, x
+
+
+CASES = [
+    (dict_in_a_loop, torch.ones(2), 2),
+    (sizes_in_a_branch, torch.ones(2), True),
+    (sizes_in_a_branch, torch.ones(1), False),
+    (rows, torch.arange(6.0).view(3, 2)),
+    (rows, torch.ones(0, 2)),
+    (replaced, torch.ones(2)),
+    (alias, torch.ones(2)),
+    (as_made, torch.ones(2)),
+    (number, 3),
+    (counted, 5),
+    (counted, 50),
+    (text, torch.ones(1), 3),
+]
+
+
+def plain(v):
+    """Without tensors: to compare what the two libraries give."""
+    if isinstance(v, (torch.Tensor, tern.Tensor)):
+        return v.tolist()
+    if isinstance(v, dict):
+        return {k: plain(x) for k, x in v.items()}
+    return type(v)(plain(x) for x in v) if isinstance(v, (list, tuple)) else v
+
+
+def leaves(v):
+    if isinstance(v, dict):
+        v = v.values()
+    return [leaf for x in v for leaf in leaves(x)] if not isinstance(v, (torch.Tensor, int, float, str)) else [plain(v)]
+
+
+def to_tern(v):
+    if isinstance(v, torch.Tensor):
+        return tern.from_dlpack(v)
+    if isinstance(v, dict):
+        return {k: to_tern(x) for k, x in v.items()}
+    return type(v)(to_tern(x) for x in v) if isinstance(v, (list, tuple)) else v
+
+
+@pytest.mark.parametrize("function, args", [(f, args) for f, *args in CASES])
+def test_what_a_script_gives(function, args, tmp_path):
+    path = str(tmp_path / "f.pt")
+    script = torch.jit.script(function)
+    script.save(path)
+    expected = script(*args)
+    model = tern.load(path)
+    given = [to_tern(a) for a in args]
+    assert plain(model(*given)) == plain(expected)
+    for backend in "native", "interpreter":
+        assert plain(model.run(*given, backend=backend)) == tuple(leaves(expected)), backend
+
+
+@pytest.mark.parametrize("function, args", [(f, args) for f, *args in CASES if f is not text])
+def test_a_script_as_a_program(function, args, tmp_path):
+    path, inputs = str(tmp_path / "f.pt"), str(tmp_path / "in.npz")
+    script = torch.jit.script(function)
+    script.save(path)
+    np.savez(inputs, **{f"input_{i}": np.asarray(a) for i, a in enumerate(args)})
+    program = str(tmp_path / "f.pt2")
+    subprocess.run([COMMAND, "convert", path, program, "--input", inputs, "--check"], check=True)
+    assert plain(torch.export.load(program).module()(*args)) == plain(script(*args))
+
+
+def test_a_script_prints_on_every_backend(tmp_path, capfd):
+    @torch.jit.script
+    def f(x):
+        print("rows:", x.size(0))
+        return x + 1
+
+    f.save(str(tmp_path / "f.pt"))
+    model = tern.load(str(tmp_path / "f.pt"))
+    for run in model, model.run, lambda x: model.run(x, backend="interpreter"):
+        run(tern.ones([3]))
+        assert capfd.readouterr().out == "rows: 3\n"
+
+
+def test_results_that_are_no_tensors_are_printed_and_kept(tmp_path):
+    torch.jit.script(number).save(str(tmp_path / "f.pt"))
+    out = str(tmp_path / "out.npz")
+    said = subprocess.run([COMMAND, "run", str(tmp_path / "f.pt"), "--input", "n=5", "--output", out], check=True, capture_output=True, text=True).stdout
+    assert said.startswith("output_0: 11\n")
+    assert np.load(out)["output_0"] == 11
+
+
+def test_a_list_on_the_command_line(tmp_path):
+    @torch.jit.script
+    def f(x, sizes: List[int]):
+        return x.view(sizes)
+
+    f.save(str(tmp_path / "f.pt"))
+    said = subprocess.run([COMMAND, "run", str(tmp_path / "f.pt"), "--shapes", "x:6", "--input", "sizes=[2, 3]"], check=True, capture_output=True, text=True).stdout
+    assert "float32[2, 3]" in said
+
+
+def test_arguments_as_the_script_takes_them(tmp_path):
+    class Scaled(nn.Module):
+        def forward(self, x, scale: float = 2.0):
+            return x * scale
+
+    def joined(parts: List[Tensor], named: Dict[str, Tensor], pair: Optional[Tuple[Tensor, Tensor]]):
+        y = parts[0] + named["a"]
+        return y if pair is None else y + pair[0] * pair[1]
+
+    path = str(tmp_path / "m.pt")
+    torch.jit.script(Scaled()).save(path)
+    x, model = tern.ones([2]), tern.load(path)
+    assert model(x).tolist() == model(x=x).tolist() == model.run(x)[0].tolist() == [2.0, 2.0]
+    assert model(x, scale=3.0).tolist() == model(x, 3.0).tolist() == model.run(x, 3.0)[0].tolist() == [3.0, 3.0]
+    with pytest.raises(TypeError, match="forward"):
+        model(x, 1.0, 2.0)
+
+    torch.jit.script(joined).save(path)
+    model = tern.load(path)
+    assert model([x], {"a": x}, None).tolist() == [2.0, 2.0]
+    assert model([x], {"a": x}, (x, x)).tolist() == model.run([x], {"a": x}, (x, x))[0].tolist() == [3.0, 3.0]
+
+
+def test_a_module_that_holds_an_object(tmp_path):
+    @torch.jit.script
+    class Config:
+        def __init__(self, k: int):
+            self.k = k
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.config = Config(3)
+
+        def forward(self, x):
+            return x * self.config.k
+
+    path = str(tmp_path / "m.pt")
+    torch.jit.script(Net()).save(path)
+    model, x = tern.load(path), tern.ones([2])
+    assert model(x).tolist() == model.run(x)[0].tolist() == [3.0, 3.0]
+    tern.save(model, path)
+    assert torch.jit.load(path)(torch.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_a_script_stays_one_when_it_is_saved(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+            self.same = nn.Identity()
+
+        def forward(self, x):
+            return self.same(self.drop(x))
+
+        @torch.jit.export
+        def other(self, x):
+            return x + 1
+
+    path = str(tmp_path / "m.pt")
+    torch.jit.script(Net()).save(path)
+    tern.save(tern.load(path), path)
+    back = torch.jit.load(path)
+    assert back.training and back.other(torch.ones(1)).tolist() == [2.0]
+    assert [name for name, _ in back.named_children()] == ["drop", "same"]
+    assert back.eval()(torch.ones(3)).tolist() == [1.0, 1.0, 1.0]
