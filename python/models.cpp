@@ -47,7 +47,16 @@ class Model {
   std::string code() const { return script_ ? script_->code() : program_->code(); }
   std::string str() const { return script_ ? script_->code() : program_->str(); }
   // Core ATen, as PyTorch's call of this name gives it.
-  Model run_decompositions() const { return Model(program().run_decompositions(Dialect::core)); }
+  Model run_decompositions() const {
+    if (!script_) return Model(program_->run_decompositions(Dialect::core));
+    program();  // says why there is none
+    std::vector<Value> examples = script_->traced_inputs("forward");
+    if (examples.empty())
+      fail(ErrorKind::not_supported,
+           "run_decompositions: the sizes of a script's inputs are not known; make a program of it first: "
+           "tern convert model.pt model.pt2 --shapes x:1x3x224x224");
+    return Model(from_script(*script_, examples).run_decompositions(Dialect::core));
+  }
   void save(const std::string& path) const {
     if (script_ && format_of_name(path) == ModelFormat::pt) return script_->save(path);
     save_model(program(), path);

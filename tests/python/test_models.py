@@ -133,8 +133,13 @@ def test_only_programs_are_decomposed(tmp_path):
             return x + self.calls
 
     torch.jit.script(Counting()).save(str(tmp_path / "counting.pt"))
-    with pytest.raises(NotImplementedError, match="run_decompositions: the model is a script"):
+    with pytest.raises(NotImplementedError, match="assigns its attribute 'calls' while it runs: it cannot become a program"):
         tern.load(tmp_path / "counting.pt").run_decompositions()
+    torch.jit.script(torch.nn.Linear(2, 3)).save(str(tmp_path / "linear.pt"))
+    with pytest.raises(NotImplementedError, match="the sizes of a script's inputs are not known"):
+        tern.load(tmp_path / "linear.pt").run_decompositions()
+    torch.jit.trace(torch.nn.Linear(2, 3), torch.ones(4, 2)).save(str(tmp_path / "traced.pt"))
+    assert "aten.addmm" in tern.load(tmp_path / "traced.pt").run_decompositions().code
 
 
 def test_an_unknown_format_is_named(tmp_path):
