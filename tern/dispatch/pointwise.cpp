@@ -499,8 +499,16 @@ bool pointwise_fast(const Op& op, const Arg* args, const Tensor* into, Value* re
 
 namespace {
 
-void run(kernels::Loop loop, Span<const Tensor* const> tensors, const DType* compute_in, DType compute_out,
-         const Tensor& out, const kernels::Params& params) {
+// Whether an operand counts as it is, though the promoted type is narrower: what PyTorch does with the number
+// a tensor is multiplied with or divided by.
+bool keeps_precision(std::string_view loop, size_t place, const Tensor& t) {
+  return place == 1 && t.int_numel() == 1 &&
+         (loop == "mul" || loop == "div" || loop == "div_floor" || loop == "div_trunc");
+}
+
+// `type` is what the inputs promote to; the loop named `name` may compute in a wider one.
+void run(const char* name, kernels::Loop loop, DType type, Span<const Tensor* const> tensors,
+         const DType* compute_in, DType compute_out, const Tensor& out, const kernels::Params& params) {
   int ndim = static_cast<int>(out.dim());
   kernels::Operand inputs[max_inputs];
   SmallVector<int64_t, 6> strides[max_inputs];
@@ -509,6 +517,12 @@ void run(kernels::Loop loop, Span<const Tensor* const> tensors, const DType* com
   for (size_t n = 0; n < tensors.size(); ++n) {
     const Tensor& t = *tensors[n];
     if (t->wrapped_number && t.is_fake()) kept[n] = tensor(Scalar(t.offset().guard_int()));
+    if (compute_in[n] != type && compute_in[n] == compute_dtype(type) && t.dtype() != type &&
+        !keeps_precision(name, n, t)) {
+      const Tensor exact = kept[n].defined() ? kept[n] : t;
+      kept[n] = make_tensor(exact.sizes(), type);
+      copy_elements(exact, kept[n]);
+    }
     const Tensor& source = kept[n].defined() ? kept[n] : t;
     strides[n].resize(ndim, 0);
     int64_t lead = ndim - source.dim();
@@ -541,7 +555,7 @@ void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
     compute_in[tensors.size()] = op.is(op_condition) && i == 0 ? kBool : compute;
     tensors.push_back(args[i].tensor_ptr);
   }
-  run(loop, tensors, compute_in, output_type(op, compute), out, params);
+  run(op.loop, loop, input, tensors, compute_in, output_type(op, compute), out, params);
 }
 
 void run_loop(const char* name, Span<const Tensor> inputs, const Tensor& out, Span<const Scalar> numbers) {
@@ -558,7 +572,7 @@ void run_loop(const char* name, Span<const Tensor> inputs, const Tensor& out, Sp
     compute_in[tensors.size()] = compute;
     tensors.push_back(&t);
   }
-  run(loop, tensors, compute_in, out.dtype() == kBool ? kBool : compute, out, params);
+  run(name, loop, input, tensors, compute_in, out.dtype() == kBool ? kBool : compute, out, params);
 }
 
 void set_param(kernels::Params& params, int k, const Arg& a) {

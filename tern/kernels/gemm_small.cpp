@@ -15,19 +15,34 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-HWY_ATTR inline float dot(const float* a, int64_t step, const float* b, int64_t n) {
+// Long sums are sums of the sums of blocks: what is lost to rounding grows with the length of one.
+constexpr int64_t kBlock = 4096;
+
+HWY_ATTR inline float block_dot(const float* a, int64_t step, const float* b, int64_t n) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto even = hn::Zero(d), odd = hn::Zero(d);
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
   int64_t i = 0;
-  if (step == 1)
-    for (; i + 2 * lanes <= n; i += 2 * lanes) {
-      even = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), even);
-      odd = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), odd);
+  if (step == 1) {
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+      s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), s0);
+      s1 = hn::MulAdd(hn::LoadU(d, a + i + lanes), hn::LoadU(d, b + i + lanes), s1);
+      s2 = hn::MulAdd(hn::LoadU(d, a + i + 2 * lanes), hn::LoadU(d, b + i + 2 * lanes), s2);
+      s3 = hn::MulAdd(hn::LoadU(d, a + i + 3 * lanes), hn::LoadU(d, b + i + 3 * lanes), s3);
     }
-  float sum = i ? hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd))) : 0;
+    for (; i + lanes <= n; i += lanes) s0 = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), s0);
+  }
+  float sum = i ? hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))) : 0;
   for (; i < n; ++i) sum += a[i * step] * b[i];
   return sum;
+}
+
+HWY_ATTR inline float dot(const float* a, int64_t step, const float* b, int64_t n) {
+  if (n <= kBlock) return block_dot(a, step, b, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kBlock)
+    sum += block_dot(a + i * step, step, b + i, std::min(kBlock, n - i));
+  return static_cast<float>(sum);
 }
 
 // Rows of C that fit into one vector.
@@ -58,6 +73,13 @@ HWY_ATTR void small_product(bool trans_a, bool trans_b, int64_t M, int64_t N, in
                             const float* A, int64_t lda, const float* B, int64_t ldb, float beta, float* C,
                             int64_t ldc) {
   const int64_t row_step = trans_a ? 1 : lda, k_step = trans_a ? lda : 1;
+  if (N == 1 && ldb == 1) trans_b = true;  // one column is one row
+  if (!trans_b && K > kBlock) {
+    for (int64_t k = 0; k < K; k += kBlock)
+      small_product(trans_a, false, M, N, std::min(kBlock, K - k), alpha, A + k * k_step, lda, B + k * ldb,
+                    ldb, k == 0 ? beta : 1, C, ldc);
+    return;
+  }
   if (!trans_b && N <= static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())))
     return narrow_product(row_step, k_step, M, N, K, alpha, A, B, ldb, beta, C, ldc);
   for (int64_t i = 0; i < M; ++i) {

@@ -86,6 +86,35 @@ SAME = [
     "T.cumsum(T.arange(6.0).view(2, 3).t(), 0)",
     "T.cumprod(T.arange(6.0).view(2, 3).t(), 1)",
     "T.logcumsumexp(T.arange(6.0).view(2, 3).t(), 0)",
+    # an operand of another type is rounded to the narrow float it meets, but for a factor and a divisor
+    *[
+        f"T.{op}(T.tensor([7.0, 1.0, -3.0, 0.1, 0.3, -0.7], dtype=T.{dtype}), {other})"
+        for op in ("fmod", "remainder", "add", "sub", "mul", "div", "floor_divide", "eq", "lt", "pow")
+        for dtype in ("float16", "bfloat16")
+        for other in ("0.1", "0.3", "T.tensor(0.7)", "T.tensor([2049, 33, 1001, 257, 5, 4099])")
+    ],
+    "T.remainder(0.1, T.tensor([7.0, 1.0, -3.0, 0.1, 0.3, -0.7], dtype=T.bfloat16))",
+    "T.mul(T.tensor(0.3), T.tensor([7.0, 1.0, -3.0, 0.1, 0.3, -0.7], dtype=T.bfloat16))",
+    "T.pow(T.tensor([-3.0, -0.5], dtype=T.float16), 1000.1)",
+    "T.pow(T.ones(2, dtype=T.float16), 1e6)",
+    "T.pow(T.ones(2, dtype=T.int8), 200)",
+    "T.pow(T.ones(2, dtype=T.uint8), 200)",
+    # rounded to a narrow float once
+    "T.round(T.tensor([1234.5, 0.12345, 3.14159], dtype=T.float16), decimals=2)",
+    "T.round(T.tensor([1.5, 0.12345, 3.14159], dtype=T.bfloat16), decimals=3)",
+    "T.round(T.tensor([1234.5, 0.12345], dtype=T.float16), decimals=-2)",
+    # a mask and is_causal: only where the fused kernel of PyTorch takes the call
+    *[
+        f"T.ops.aten.scaled_dot_product_attention({call}, is_causal=True)"
+        for call in (
+            "T.ones(1, 2, 2, 4), T.ones(1, 2, 3, 4), T.arange(24.0).view(1, 2, 3, 4), T.tensor([[True, False, True]])",
+            "T.ones(1, 2, 2, 4), T.ones(1, 2, 3, 4), T.arange(24.0).view(1, 2, 3, 4), T.tensor([[0.0, 2.0, 1.0]])",
+            "T.ones(2, 2, 4), T.ones(2, 3, 4), T.ones(2, 3, 4), T.tensor([[True, False, True]])",
+            "T.ones(1, 2, 2, 4), T.ones(1, 2, 3, 4), T.ones(1, 2, 3, 4), T.ones(1, 2, 3)",
+            "T.ones(1, 2, 2, 4), T.ones(1, 2, 3, 4), T.ones(1, 2, 3, 5), T.ones(2, 3)",
+            "T.ones(1, 2, 2, 4), T.ones(1, 2, 4, 3).transpose(2, 3), T.ones(1, 2, 3, 4), T.ones(2, 3)",
+        )
+    ],
     # memory of another tensor
     "T.zeros(2).set_(T.ones(3))",
     "T.zeros(2).set_(T.ones(4), 1, (2,), (1,))",
@@ -217,6 +246,36 @@ def test_refused_in_the_same_words(text):
         said.append(str(refused.value).splitlines()[0])
         assert x.reshape(-1)[:12].tolist() == list(range(12)), "nothing was written"
     assert said[1] == said[0]
+
+
+@pytest.mark.parametrize("dims", [4, 3])
+@pytest.mark.parametrize("options", [{}, {"enable_gqa": True}])
+def test_a_query_that_sees_no_key_has_finite_gradients(dims, options):
+    heads = 1 if options else 2
+    sizes = [(1, 2, 2, 4), (1, heads, 3, 4)]
+    grads = []
+    for T in (torch, tern):
+        q, k = [T.linspace(-1.0, 1.0, math.prod(s)).view(s[4 - dims :]).requires_grad_() for s in sizes]
+        mask = T.tensor([[True, True, True], [False, False, False]])
+        y = T.ops.aten.scaled_dot_product_attention(q, k, k, mask, **options)
+        grads.append([g.tolist() for g in T.autograd.grad((y * y).sum(), [q, k])])
+    assert close(grads[1], grads[0])
+
+
+def test_long_sums_of_products_keep_their_digits():
+    x = torch.linspace(0.5, 1.5, 1 << 20)
+    exact = (x.double() * x.double()).sum().item()
+    x = tern.from_numpy(x.numpy())
+    for sum in (
+        tern.dot(x, x),
+        tern.vdot(x, x),
+        tern.inner(x, x),
+        tern.mv(x[None], x),
+        tern.mm(x[None], x[:, None]),
+        tern.mm(x[None], x[:, None].expand(-1, 3))[:, :1],
+        tern.mm(x[None], x[:, None].expand(-1, 20).contiguous())[:, :1],
+    ):
+        assert abs(sum.item() - exact) <= 2e-6 * exact
 
 
 def test_out_that_is_an_input_whole():

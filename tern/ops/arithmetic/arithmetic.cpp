@@ -40,6 +40,13 @@ DType clamp_type(const args::clamp& a) {
   return result_type(tensors);
 }
 
+// An exponent as a narrow float has it.
+Scalar rounded_to(DType type, const Scalar& number) {
+  const auto v = static_cast<float>(number.to_double());
+  if (type == kHalf) return static_cast<double>(static_cast<float>(Half(v)));
+  return type == kBFloat16 ? Scalar(static_cast<double>(static_cast<float>(BFloat16(v)))) : number;
+}
+
 }  // namespace
 
 Tensor body_imag(const args::imag& a) {
@@ -86,7 +93,10 @@ void params_pow_Tensor_Scalar(const args::pow_Tensor_Scalar& a, kernels::Params&
   bool whole = !a.exponent.is_float() && !a.exponent.is_complex();
   if (whole && is_integral(a.self.dtype(), true) && a.exponent.to_int() < 0)
     fail("Integers to negative integer powers are not allowed.");
-  set_param(params, 0, Arg(a.exponent));
+  const DType type = a.self.dtype();
+  const bool narrow = compute_dtype(type) != type && !a.exponent.is_complex();
+  if (narrow || (whole && is_integral(type))) check_fits(a.exponent, type);
+  set_param(params, 0, Arg(narrow ? rounded_to(type, a.exponent) : a.exponent));
 }
 
 Shapes shape_clamp(const args::clamp& a) {

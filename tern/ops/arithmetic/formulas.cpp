@@ -88,6 +88,9 @@ Tensor clamp_bound_backward(const Tensor& grad, const Tensor& self, const Tensor
 
 Tensor round_decimals(const Tensor& self, int64_t decimals) {
   if (decimals == 0 || !self.is_floating_point()) return round(self);
+  // Rounded once to a narrow type, at the end.
+  if (compute_dtype(self.dtype()) != self.dtype())
+    return to(round_decimals(to(self, compute_dtype(self.dtype())), decimals), self.dtype());
   double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
   return decimals > 0 ? round(self * ten) / ten : round(self / ten) * ten;
 }

@@ -18,7 +18,7 @@ double scale_of(const Tensor& query, std::optional<double> scale) {
   return 1 / std::sqrt(static_cast<double>(query.sizes().back().guard_int()));
 }
 
-void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal) {
+void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
   if (q.dtype() != k.dtype() || q.dtype() != v.dtype())
     failf(
         "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and "
@@ -29,15 +29,11 @@ void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Te
         "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {}, key.dim: "
         "{} and value.dim: {} instead.",
         q.dim(), k.dim(), v.dim());
-  if (mask.defined()) {
-    if (mask.dtype() != kBool && mask.dtype() != q.dtype() && mask.dtype() != kFloat)
-      failf(
-          "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} "
-          "and  query.dtype: {} instead.",
-          name(mask.dtype()), name(q.dtype()));
-    if (causal)
-      fail("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
-  }
+  if (mask.defined() && mask.dtype() != kBool && mask.dtype() != q.dtype() && mask.dtype() != kFloat)
+    failf(
+        "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {} "
+        "and  query.dtype: {} instead.",
+        name(mask.dtype()), name(q.dtype()));
 }
 
 // True where a query sees a key.
@@ -50,13 +46,6 @@ Tensor added_mask(const Tensor& mask, DType dtype) {
   return where(mask, scalar_tensor(0., dtype, {}, device), scalar_tensor(-INFINITY, dtype, {}, device));
 }
 
-// Softmax in which a row that sees nothing gives zeros, as PyTorch's math path has it.
-Tensor safe_softmax(const Tensor& scores) {
-  Tensor weights = softmax(scores, -1);
-  Tensor hidden = all(eq(scores, -INFINITY), -1, true);
-  return where(hidden, zeros_like(weights), weights);
-}
-
 // Scores with scale and masks applied.
 Tensor full_scores(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
   Tensor scores = matmul(q, transpose(k, -2, -1)) * scale;
@@ -65,15 +54,29 @@ Tensor full_scores(const Tensor& q, const Tensor& k, const Tensor& mask, bool ca
   return scores;
 }
 
+// Keys and values of fewer heads than the query's: each serves several heads in a row.
+void repeat_heads(const Tensor& query, Tensor& key, Tensor& value) {
+  int64_t q = query.size(-3).guard_int(), k = key.size(-3).guard_int(), v = value.size(-3).guard_int();
+  if (k == 0 || v == 0 || q % k || q % v)
+    failf("Number of heads in key and value must divide the number of heads in query, but got {}, {} and {}",
+          k, v, q);
+  if (q != k) key = repeat_interleave(key, SymInt(q / k), -3);
+  if (q != v) value = repeat_interleave(value, SymInt(q / v), -3);
+}
+
 bool fits_fused(const args::scaled_dot_product_attention& a) {
   const Tensor &q = a.query, &k = a.key, &v = a.value;
-  if (a.dropout_p != 0 || a.enable_gqa || q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
+  if (a.dropout_p != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
   if (q.dtype() != kFloat && q.dtype() != kDouble && q.dtype() != kHalf && q.dtype() != kBFloat16)
     return false;
   if (a.attn_mask.defined() && a.attn_mask.requires_grad() && thread_state.grad_enabled) return false;
   if (a.attn_mask.defined() && a.attn_mask.dim() != 2 && a.attn_mask.dim() != 4) return false;
-  for (int d : {0, 1})
-    if (!surely_eq(q.sizes()[d], k.sizes()[d]) || !surely_eq(q.sizes()[d], v.sizes()[d])) return false;
+  if (a.attn_mask.defined() && a.is_causal)  // as PyTorch has it, whose other path refuses them together
+    for (const Tensor* t : {&q, &k, &v, &a.attn_mask})
+      if (!surely_eq(t->strides().back(), 1) && !surely_eq(t->sizes().back(), 1)) return false;
+  if (!surely_eq(q.sizes()[0], k.sizes()[0]) || !surely_eq(k.sizes()[0], v.sizes()[0])) return false;
+  if (!surely_eq(k.sizes()[1], v.sizes()[1])) return false;
+  if (!a.enable_gqa && !surely_eq(q.sizes()[1], k.sizes()[1])) return false;
   if (!surely_eq(q.sizes()[3], k.sizes()[3]) || !surely_eq(q.sizes()[3], v.sizes()[3])) return false;
   for (const Tensor* t : {&q, &k, &v})
     if (surely_eq(t->numel(), 0)) return false;
@@ -83,11 +86,12 @@ bool fits_fused(const args::scaled_dot_product_attention& a) {
 }  // namespace
 
 Tensor body_scaled_dot_product_attention(const args::scaled_dot_product_attention& a) {
-  check_attention(a.query, a.key, a.value, a.attn_mask, a.is_causal);
+  check_attention(a.query, a.key, a.value, a.attn_mask);
   if (fits_fused(a)) {
-    Tensor mask = added_mask(a.attn_mask, a.query.dtype());
+    Tensor key = a.key, value = a.value, mask = added_mask(a.attn_mask, a.query.dtype());
+    if (a.enable_gqa) repeat_heads(a.query, key, value);
     return std::get<0>(
-        _scaled_dot_product_flash_attention_for_cpu(a.query, a.key, a.value, 0., a.is_causal, mask, a.scale));
+        _scaled_dot_product_flash_attention_for_cpu(a.query, key, value, 0., a.is_causal, mask, a.scale));
   }
   return std::get<0>(_scaled_dot_product_attention_math(a.query, a.key, a.value, a.attn_mask, a.dropout_p,
                                                         a.is_causal, Tensor(), a.scale, a.enable_gqa));
@@ -95,20 +99,14 @@ Tensor body_scaled_dot_product_attention(const args::scaled_dot_product_attentio
 
 std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
     const args::_scaled_dot_product_attention_math& a) {
-  check_attention(a.query, a.key, a.value, a.attn_mask, a.is_causal);
+  check_attention(a.query, a.key, a.value, a.attn_mask);
+  if (a.attn_mask.defined() && a.is_causal)
+    fail("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   // Narrow floats are multiplied and summed in float32.
   bool narrow = a.query.dtype() == kHalf || a.query.dtype() == kBFloat16;
   auto wide = [&](const Tensor& t) { return narrow ? to(t, kFloat) : t; };
   Tensor query = wide(a.query), key = wide(a.key), value = wide(a.value), mask = a.attn_mask;
-  if (a.enable_gqa) {
-    int64_t q = a.query.size(-3).guard_int(), k = key.size(-3).guard_int(), v = value.size(-3).guard_int();
-    if (k == 0 || v == 0 || q % k || q % v)
-      failf(
-          "Number of heads in key and value must divide the number of heads in query, but got {}, {} and {}",
-          k, v, q);
-    if (q != k) key = repeat_interleave(key, SymInt(q / k), -3);
-    if (q != v) value = repeat_interleave(value, SymInt(q / v), -3);
-  }
+  if (a.enable_gqa) repeat_heads(query, key, value);
   if (a.is_causal) mask = causal_mask(query, key);
   mask = added_mask(mask, query.dtype());
   // The root of the scale on both sides keeps narrow floats in range.
@@ -116,7 +114,7 @@ std::tuple<Tensor, Tensor> body__scaled_dot_product_attention_math(
   Tensor scores =
       matmul(mul(query, Scalar(scale < 0 ? -root : root)), mul(transpose(key, -2, -1), Scalar(root)));
   if (mask.defined()) scores = scores + mask;
-  Tensor weights = to(safe_softmax(scores), query.dtype());
+  Tensor weights = to(_safe_softmax(scores, -1), query.dtype());
   auto original = [&](const Tensor& t) { return narrow ? to(t, a.query.dtype()) : t; };
   if (a.dropout_p > 0) {
     if (a.dropout_mask.defined()) {
@@ -154,7 +152,7 @@ void kernel__scaled_dot_product_flash_attention_for_cpu(
   if (out[0].int_numel() == 0) return;
   if (a.query.dtype() == kDouble) {
     Tensor scores = full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale_of(a.query, a.scale));
-    copy_elements(matmul(safe_softmax(scores), a.value), out[0]);
+    copy_elements(matmul(_safe_softmax(scores, -1), a.value), out[0]);
     return copy_elements(logsumexp(scores, {-1}), out[1]);
   }
   auto rows = [](const Tensor& t) {
@@ -207,8 +205,11 @@ void kernel__scaled_dot_product_flash_attention_for_cpu(
 
 std::tuple<Tensor, Tensor> body__scaled_dot_product_flash_attention_for_cpu(
     const args::_scaled_dot_product_flash_attention_for_cpu& a) {
-  Tensor out = std::get<0>(_scaled_dot_product_attention_math(a.query, a.key, a.value, a.attn_mask, 0.,
-                                                              a.is_causal, Tensor(), a.scale));
+  Tensor mask = added_mask(a.attn_mask, a.query.dtype());
+  const bool both = mask.defined() && a.is_causal;
+  if (both) mask = mask + added_mask(causal_mask(a.query, a.key), a.query.dtype());
+  Tensor out = std::get<0>(_scaled_dot_product_attention_math(
+      a.query, a.key, a.value, both ? mask : a.attn_mask, 0., a.is_causal && !both, Tensor(), a.scale));
   Tensor scores = full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale_of(a.query, a.scale));
   // Over memory of [T, B, H, K], as PyTorch's formula leaves it.
   out = permute(clone(permute(out, {2, 0, 1, 3}), MemoryFormat::contiguous), {1, 2, 0, 3});
@@ -219,7 +220,7 @@ std::tuple<Tensor, Tensor> body__scaled_dot_product_flash_attention_for_cpu(
 std::tuple<Tensor, Tensor, Tensor> body__scaled_dot_product_flash_attention_for_cpu_backward(
     const args::_scaled_dot_product_flash_attention_for_cpu_backward& a) {
   double scale = scale_of(a.query, a.scale);
-  Tensor weights = safe_softmax(full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale));
+  Tensor weights = _safe_softmax(full_scores(a.query, a.key, a.attn_mask, a.is_causal, scale), -1);
   Tensor grad_value = matmul(transpose(weights, -2, -1), a.grad_out);
   Tensor grad_weights = matmul(a.grad_out, transpose(a.value, -2, -1));
   Tensor grad_scores = weights * (grad_weights - sum(weights * grad_weights, {-1}, true));
