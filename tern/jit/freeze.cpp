@@ -321,8 +321,28 @@ class Freezer {
     }
   }
 
+  // What stands for the tuple of a path that is not taken cannot be taken apart: its elements stand alone.
+  static void split_uninitialized(ir::Graph& g) {
+    std::vector<ir::Node*> tuples;
+    each_node(g.top(), [&](ir::Node& n) {
+      if (n.is("prim::Uninitialized") && n.output().type()->is(TypeKind::tuple)) tuples.push_back(&n);
+    });
+    for (ir::Node* n : tuples) {
+      ir::InsertAt here(*n);
+      n->output().replace_all_uses_with(uninitialized(g, n->output().type()));
+      g.erase(*n);
+    }
+  }
+  static ir::Value& uninitialized(ir::Graph& g, const Type* type) {
+    if (!type->is(TypeKind::tuple)) return g.make("prim::Uninitialized", {}, {&type, 1}).output();
+    std::vector<ir::In> elements;
+    for (const Type* element : type->elements()) elements.emplace_back(uninitialized(g, element));
+    return g.make("prim::TupleConstruct", elements, {&type, 1}).output();
+  }
+
   static void simplify(ir::Graph& g) {
     answer_dims(g);
+    split_uninitialized(g);
     ir::PassOptions options;
     options.max_folded = size_t{1} << 28;
     static constexpr std::string_view passes[] = {

@@ -170,6 +170,18 @@ class Raises(nn.Module):   # what raises stays, also in a method that is called
         else:
             raise ValueError("three")
         return y
+class EarlyPair(nn.Module):   # a tuple that leaves early
+    def pair(s, x, n: int):
+        if n > 1:
+            y = x + n
+            if n > 2:
+                return y, n
+            x = y * 2
+        return x.relu(), n + 1
+    def forward(s, x):
+        a, n = s.pair(x, x.size(0))
+        b, m = s.pair(x, x.size(1))
+        return a * n + b * m
 class Computed(nn.Module):   # what constants alone decide is computed once
     def __init__(s):
         super().__init__()
@@ -193,6 +205,7 @@ cases = {
   "branch_a": (Branches("a"), (torch.rand(2, 3),)),
   "branch_b": (Branches("b"), (torch.rand(2, 3),)),
   "raises": (Raises(), (torch.rand(4, 3),)),
+  "early_pair": (EarlyPair(), (torch.rand(2, 3),)),
   "computed": (Computed(), (torch.rand(2, 4),)),
 }
 def kinds(block, into):
@@ -290,9 +303,9 @@ TEST_P(Frozen, runs_and_looks_as_in_pytorch) {
   }
 }
 
-constexpr const char* cases[] = {"conv_bn",  "ranks",    "pointwise",     "twice",   "dropouts",
-                                 "state",    "aliased",  "shared_memory", "nested",  "objects",
-                                 "branch_a", "branch_b", "raises",        "computed"};
+constexpr const char* cases[] = {"conv_bn",  "ranks",    "pointwise",     "twice",      "dropouts",
+                                 "state",    "aliased",  "shared_memory", "nested",     "objects",
+                                 "branch_a", "branch_b", "raises",        "early_pair", "computed"};
 INSTANTIATE_TEST_SUITE_P(Freeze, Frozen, ::testing::ValuesIn(cases),
                          [](const auto& info) { return std::string(info.param); });
 
