@@ -34,9 +34,20 @@ struct StorageTable {
   }
 };
 
+void write_storage(io::PickleWriter& out, DType dtype, const std::string& key, int64_t elements) {
+  out.mark();
+  out.string("storage");
+  out.global("torch", std::string(script_name(dtype)) + "Storage");
+  out.string(key);
+  out.string("cpu");
+  out.integer(elements);
+  out.tuple();
+  out.persistent_id();
+}
+
 // `parameters` writes the scales and zero points of a quantized tensor, which are tensors when they are many.
-void write_tensor(io::PickleWriter& out, const Tensor& t, const std::string& key, int64_t elements,
-                  bool requires_grad, tern::Function<void(const Quantizer&)> parameters = {}) {
+void write_tensor(io::PickleWriter& out, const Tensor& t, tern::Function<void()> storage, bool requires_grad,
+                  tern::Function<void(const Quantizer&)> parameters = {}) {
   if (t.is_nested())
     fail(ErrorKind::not_supported,
          "save: a nested tensor cannot be part of an archive: TorchScript has no form for it; keep its "
@@ -44,14 +55,7 @@ void write_tensor(io::PickleWriter& out, const Tensor& t, const std::string& key
          "(unbind()) and make it when the program runs");
   out.global("torch._utils", t.is_quantized() ? "_rebuild_qtensor" : "_rebuild_tensor_v2");
   out.mark();
-  out.mark();
-  out.string("storage");
-  out.global("torch", std::string(script_name(t.dtype())) + "Storage");
-  out.string(key);
-  out.string("cpu");
-  out.integer(elements);
-  out.tuple();
-  out.persistent_id();
+  storage();
   out.integer(t.is_fake() ? 0 : t.offset().as_int());
   for (Span<const SymInt> dims : {t.sizes(), t.strides()}) {
     out.mark();
@@ -177,13 +181,22 @@ class Pickler {
     if (t.is_symbolic()) fail("save: a tensor with symbolic sizes cannot be written");
     if (t.is_meta())
       fail(ErrorKind::not_supported, "save: a tensor on the meta device cannot be written: it has no data");
-    write_tensor(out_, t, std::to_string(storages_.add(t.storage())),
-                 static_cast<int64_t>(t.storage()->bytes) / t.element_size(),
-                 t.body()->requires_grad || t.requires_grad(), [this](const Quantizer& q) {
-                   tensor(q.scales);
-                   tensor(q.zero_points);
-                 });
+    write_tensor(
+        out_, t, [&] { storage(t); }, t.body()->requires_grad || t.requires_grad(),
+        [this](const Quantizer& q) {
+          tensor(q.scales);
+          tensor(q.zero_points);
+        });
     memo_[t.body()] = out_.put();
+  }
+  // PyTorch reads a storage each time it is described: views stay views of one only if the pickle says so.
+  // The elements of a storage have one type there.
+  void storage(const Tensor& t) {
+    auto [it, fresh] = storage_memo_.try_emplace({t.storage().get(), t.dtype()});
+    if (!fresh) return out_.get(it->second);
+    write_storage(out_, t.dtype(), std::to_string(storages_.add(t.storage())),
+                  static_cast<int64_t>(t.storage()->bytes) / t.element_size());
+    it->second = out_.put();
   }
 
   void items(const tern::Value& v, const Type* element) {
@@ -287,6 +300,7 @@ class Pickler {
   StorageTable& storages_;
   io::PickleWriter out_;
   std::unordered_map<const void*, uint32_t> memo_;
+  std::map<std::pair<const StorageBody*, DType>, uint32_t> storage_memo_;
   std::deque<tern::Value> kept_;  // states that were made: the memo knows values by their address
   int depth_ = 0;
 };
@@ -380,7 +394,8 @@ std::string traced_inputs(const ScriptModule& module, script::Unit& unit, size_t
         int64_t elements = t.numel().guard_int() ? 1 : 0;
         for (int64_t d = 0; d < t.dim() && elements; ++d)
           elements += (t.sizes()[d].guard_int() - 1) * t.strides()[d].guard_int();
-        write_tensor(out, t, std::to_string(storages++), elements, false);
+        write_tensor(
+            out, t, [&] { write_storage(out, t.dtype(), std::to_string(storages++), elements); }, false);
       } else if (v.is_bool()) {
         out.boolean(v.to_bool());
       } else if (v.is_int()) {

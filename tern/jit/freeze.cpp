@@ -302,27 +302,47 @@ class Freezer {
     }
   }
 
-  // A branch that only raises is not taken, as in PyTorch's freezing.
-  static bool drop_exceptions(ir::Graph& g, ir::Block& block) {
-    bool changed = false;
-    for (ir::Node& n : block) {
-      for (ir::Block* b : n.blocks()) changed |= drop_exceptions(g, *b);
-      if (!n.is("prim::If")) continue;
-      auto raises = [](const ir::Block& b) {
-        for (const ir::Node& inner : b)
-          if (inner.is("prim::RaiseException")) return true;
-        return false;
-      };
-      bool first = raises(*n.blocks()[0]), second = raises(*n.blocks()[1]);
-      if (first == second) continue;
-      n.set_input(0, ir::In(tern::Value(second)));
-      changed = true;
+  // Batch norm asks how many dims its input has. What a convolution gives has as many as a batch has, as in
+  // PyTorch's freezing: the answer is known and the question does not stand between the two.
+  static void answer_dims(ir::Graph& g) {
+    static constexpr std::pair<std::string_view, int64_t> ranks[] = {
+        {"aten::conv1d", 3}, {"aten::conv2d", 4}, {"aten::conv3d", 5}};
+    std::vector<std::pair<ir::Node*, int64_t>> answers;
+    ir::AliasAnalysis aliases(g);
+    each_node(g.top(), [&](ir::Node& n) {
+      const ir::Node* conv = n.is("aten::dim") && n.input(0).is_value() ? n.input(0).value().node() : nullptr;
+      if (!conv || aliases.has_writers(conv->output())) return;
+      for (auto [kind, rank] : ranks)
+        if (conv->is(kind)) answers.emplace_back(&n, rank);
+    });
+    for (auto [n, rank] : answers) {
+      g.replace_all_uses(n->output(), ir::In(tern::Value(rank)));
+      g.erase(*n);
     }
-    return changed;
+  }
+
+  // What stands for the tuple of a path that is not taken cannot be taken apart: its elements stand alone.
+  static void split_uninitialized(ir::Graph& g) {
+    std::vector<ir::Node*> tuples;
+    each_node(g.top(), [&](ir::Node& n) {
+      if (n.is("prim::Uninitialized") && n.output().type()->is(TypeKind::tuple)) tuples.push_back(&n);
+    });
+    for (ir::Node* n : tuples) {
+      ir::InsertAt here(*n);
+      n->output().replace_all_uses_with(uninitialized(g, n->output().type()));
+      g.erase(*n);
+    }
+  }
+  static ir::Value& uninitialized(ir::Graph& g, const Type* type) {
+    if (!type->is(TypeKind::tuple)) return g.make("prim::Uninitialized", {}, {&type, 1}).output();
+    std::vector<ir::In> elements;
+    for (const Type* element : type->elements()) elements.emplace_back(uninitialized(g, element));
+    return g.make("prim::TupleConstruct", elements, {&type, 1}).output();
   }
 
   static void simplify(ir::Graph& g) {
-    drop_exceptions(g, g.top());
+    answer_dims(g);
+    split_uninitialized(g);
     ir::PassOptions options;
     options.max_folded = size_t{1} << 28;
     static constexpr std::string_view passes[] = {

@@ -310,6 +310,22 @@ TEST(Archive, sharing_survives) {
   EXPECT_TRUE(m.copy().attr("a.weight").tensor().is_same(m.attr("a.weight").tensor()));
 }
 
+TEST(Archive, views_of_one_storage_stay_that_in_pytorch) {
+  NEED_FILES();
+  load(at("shared.pt")).save(at("shared.again.pt"));
+  testing::PythonResult r = testing::run_python(testing::python_with("torch"), R"(
+import sys, torch
+for file in sys.argv[1:]:
+    m = torch.jit.load(file)
+    m.all.fill_(7)
+    print(m.row.tolist(), m.row.storage_offset(), m.all.stride())
+)",
+                                                "'" + at("shared.pt") + "' '" + at("shared.again.pt") + "'");
+  size_t half = r.output.size() / 2;
+  EXPECT_EQ(r.output.substr(0, half), r.output.substr(half));
+  EXPECT_EQ(r.output.find("[7.0, 7.0"), 0u) << r.output;
+}
+
 TEST(Archive, writing_to_a_mapped_tensor_leaves_the_file_alone) {
   NEED_FILES();
   ScriptModule m = load(at("mlp_scripted.pt"));

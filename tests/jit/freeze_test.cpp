@@ -153,6 +153,35 @@ class Branches(nn.Module):
         for f in s.scales:
             y = y * f
         return y
+class Raises(nn.Module):   # what raises stays, also in a method that is called
+    def __init__(s):
+        super().__init__()
+        s.bn = bn(nn.BatchNorm1d(3)); s.mode = "a"
+    def check(s, x, least: int):
+        if x.dim() < least:
+            raise ValueError("too few dims")
+    def forward(s, x):
+        if s.mode == "b":
+            raise ValueError("mode")
+        s.check(x, 1)
+        assert x.size(0) == 4, "four"
+        if x.size(1) == 3:
+            y = s.bn(x)
+        else:
+            raise ValueError("three")
+        return y
+class EarlyPair(nn.Module):   # a tuple that leaves early
+    def pair(s, x, n: int):
+        if n > 1:
+            y = x + n
+            if n > 2:
+                return y, n
+            x = y * 2
+        return x.relu(), n + 1
+    def forward(s, x):
+        a, n = s.pair(x, x.size(0))
+        b, m = s.pair(x, x.size(1))
+        return a * n + b * m
 class Computed(nn.Module):   # what constants alone decide is computed once
     def __init__(s):
         super().__init__()
@@ -175,6 +204,8 @@ cases = {
   "objects": (Objects(), (torch.rand(3), (torch.rand(3), 2))),
   "branch_a": (Branches("a"), (torch.rand(2, 3),)),
   "branch_b": (Branches("b"), (torch.rand(2, 3),)),
+  "raises": (Raises(), (torch.rand(4, 3),)),
+  "early_pair": (EarlyPair(), (torch.rand(2, 3),)),
   "computed": (Computed(), (torch.rand(2, 4),)),
 }
 def kinds(block, into):
@@ -229,6 +260,15 @@ std::string joined(const V& list) {
   return text;
 }
 
+std::string message(auto&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.message();
+  }
+  return "no error";
+}
+
 class Frozen : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Frozen, runs_and_looks_as_in_pytorch) {
@@ -263,9 +303,9 @@ TEST_P(Frozen, runs_and_looks_as_in_pytorch) {
   }
 }
 
-constexpr const char* cases[] = {"conv_bn",  "ranks",    "pointwise",     "twice",  "dropouts",
-                                 "state",    "aliased",  "shared_memory", "nested", "objects",
-                                 "branch_a", "branch_b", "computed"};
+constexpr const char* cases[] = {"conv_bn",  "ranks",    "pointwise",     "twice",      "dropouts",
+                                 "state",    "aliased",  "shared_memory", "nested",     "objects",
+                                 "branch_a", "branch_b", "raises",        "early_pair", "computed"};
 INSTANTIATE_TEST_SUITE_P(Freeze, Frozen, ::testing::ValuesIn(cases),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -287,6 +327,18 @@ print("equal")
 )",
                                                 "'" + dir.path() + "' '" + files().dir.path() + "'");
   EXPECT_EQ(r.output, "equal\n");
+}
+
+TEST(Freeze, what_raises_stays) {
+  NEED_FILES();
+  for (bool optimize : {false, true}) {
+    ScriptModule module = load(files().dir / "raises.pt").eval();
+    ScriptModule frozen = optimize ? optimize_for_inference(module) : freeze(module);
+    for (auto& [x, said] : {std::pair(ones({}), "too few dims"), std::pair(ones({2, 3}), "four"),
+                            std::pair(ones({4, 2}), "three")})
+      EXPECT_NE(message([&] { frozen.forward({V(x)}); }).find(said), std::string::npos) << said;
+    EXPECT_EQ(frozen.code().find("mode"), std::string::npos) << frozen.code();
+  }
 }
 
 TEST(Freeze, traced_modules) {
@@ -325,15 +377,6 @@ TEST(Freeze, scripted_modules_compute_the_same) {
     }
   }
   EXPECT_GE(count, 30u);
-}
-
-std::string message(auto&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.message();
-  }
-  return "no error";
 }
 
 ScriptModule net_with_methods() {
