@@ -32,6 +32,9 @@ Ref Call::tensor(size_t i) {
   Ref r = driver_.ref(s, argument_name(node_, i));
   const ir::Type* t = node_.input(i).type();
   if (t && t->is_tensor() && r.rank < 0 && t->has_sizes()) r.rank = static_cast<int>(t->sizes().size());
+  // A size that the graph computes has one dimension; as a number it must add none.
+  if (t && (t->is(ir::TypeKind::int_) || t->is(ir::TypeKind::float_)) && r.rank == 1)
+    r = driver_.as_scalar({0, r});
   return r;
 }
 

@@ -310,7 +310,7 @@ Ref Rule::tensor(int i) {
   Slot s = driver_.slot(call_.node().input(at));
   if (s.is_constant() && s.constant.is_number() && wanted != DType::undefined)
     return call_.constant(s.constant.scalar(), wanted);
-  Ref r = driver_.ref(s, schema_.args[at].name.view());
+  Ref r = call_.tensor(at);
   if (wanted == DType::undefined || r.dtype == DType::undefined) return r;
   return call_.cast(r, wanted);
 }

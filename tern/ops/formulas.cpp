@@ -7,6 +7,11 @@ namespace tern {
 
 Tensor times(const Tensor& t, const Scalar& factor) { return factor.equals(1) ? t : t * factor; }
 
+Tensor quotient(const Scalar& a, SymInt b, DType type) {
+  if (!a.is_symbolic() && b.is_int()) return wrap_number(a.to_double() / static_cast<double>(b.as_int()));
+  return (scalar_tensor(a, kDouble) / scalar_tensor(Scalar(b), kDouble)).to(type);
+}
+
 Tensor write_result(const Tensor& self, const Tensor& result) {
   if (!can_cast(result.dtype(), self.dtype()))
     failf("result type {} can't be cast to the desired output type {}", script_name(result.dtype()),

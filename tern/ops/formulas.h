@@ -13,6 +13,8 @@ struct Shape;
 
 inline Scalar conj(const Scalar& s) { return s.is_complex() ? Scalar(std::conj(s.to_complex())) : s; }
 Tensor times(const Tensor& t, const Scalar& factor);  // t itself when the factor is one
+// a / b, divided in double precision: a number, or a tensor of this type where a size is symbolic.
+Tensor quotient(const Scalar& a, SymInt b, DType type);
 // In place by way of a new value: refuses a result that self's type cannot hold.
 Tensor write_result(const Tensor& self, const Tensor& result);
 // Self for gradients that ask for it after it was written to: a copy where a history is kept.

@@ -69,7 +69,7 @@ Tensor with_probabilities(const args::cross_entropy_loss& a, int64_t dim) {
   Tensor logs = log_softmax(a.self, dim, a.self.dtype());
   Tensor target = a.target;
   if (a.label_smoothing > 0)
-    target = target * (1 - a.label_smoothing) + a.label_smoothing / static_cast<double>(classes.guard_int());
+    target = target * (1 - a.label_smoothing) + quotient(a.label_smoothing, classes, target.dtype());
   Tensor product = logs * target;
   if (a.weight.defined()) product = product * along_classes(a.weight, a.self);
   if (a.reduction == 0) return neg(sum(product, dim));
@@ -99,8 +99,7 @@ Tensor smoothed(const args::cross_entropy_loss& a, int64_t dim) {
   } else {
     smooth = reduce_loss(smooth, a.reduction);
   }
-  double share = a.label_smoothing / static_cast<double>(classes.guard_int());
-  return (1 - a.label_smoothing) * likelihood + smooth * share;
+  return (1 - a.label_smoothing) * likelihood + smooth * quotient(a.label_smoothing, classes, smooth.dtype());
 }
 
 }  // namespace

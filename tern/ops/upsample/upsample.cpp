@@ -123,17 +123,14 @@ void backward(const A& a, int dims, Resampling method, const Tensor& out) {
   if (!x.is_same(out)) copy_elements(x, out);
 }
 
-double ratio(SymInt in, SymInt out) {
-  return static_cast<double>(in.guard_int()) / static_cast<double>(out.guard_int());
-}
-double step(SymInt in, SymInt out, bool align_corners, std::optional<double> factor) {
-  if (!align_corners) return factor && *factor > 0 ? 1.0 / *factor : ratio(in, out);
-  int64_t n = out.guard_int();
-  return n > 1 ? static_cast<double>(in.guard_int() - 1) / static_cast<double>(n - 1) : 0;
+// How far apart in the input two neighbours of the result are.
+Tensor step(SymInt in, SymInt out, bool align_corners, std::optional<double> factor, DType type) {
+  if (align_corners) return out > 1 ? quotient(Scalar(in - 1), out - 1, type) : wrap_number(0.0);
+  return factor && *factor > 0 ? wrap_number(1.0 / *factor) : quotient(Scalar(in), out, type);
 }
 Tensor source_positions(SymInt in, SymInt out, bool align_corners, std::optional<double> factor,
                         const Tensor& places) {
-  double scale = step(in, out, align_corners, factor);
+  Tensor scale = step(in, out, align_corners, factor, places.dtype());
   return align_corners ? places * scale : (places + 0.5) * scale - 0.5;
 }
 // What the decomposition computes in: narrow floats in float.
@@ -195,8 +192,7 @@ Tensor nearest_body(const Tensor& self, Span<const SymInt> output_size,
   std::vector<Tensor> indices(2);
   for (size_t d = 0; d < dims; ++d) {
     SymInt in = self.sizes()[d + 2];
-    std::optional<double> factor = factors.begin()[d];
-    double scale = factor && *factor > 0 ? 1.0 / *factor : ratio(in, output_size[d]);
+    Tensor scale = step(in, output_size[d], false, factors.begin()[d], kFloat);
     Tensor at =
         ((arange(Scalar(output_size[d]), kFloat, {}, kCPU, false) + (exact ? 0.5 : 0.0)) * scale).to(kLong);
     for (size_t k = d + 1; k < dims; ++k) at = at.unsqueeze(-1);
