@@ -27,6 +27,7 @@ NB_MODULE(_tern, m) {
         warning.category == "UserWarning" ? warning.text : warning.category + ": " + warning.text;
     if (PyErr_WarnEx(category, text.c_str(), 1) < 0) throw nb::python_error();
   });
+  m.attr("_LinAlgError") = nb::borrow(linear_algebra_error());
   bind_types(m);
   bind_tensor(m);
   bind_arrays(m);

@@ -89,6 +89,7 @@ Value value_from(PyObject* o);
 Dims dims_from(PyObject* o, const char* what);
 std::string type_name(PyObject* o);
 
+PyObject* linear_algebra_error();  // the class tern._LinAlgError
 // The Python exception for what is being thrown; call inside a catch block.
 void set_python_error() noexcept;
 template <class F>

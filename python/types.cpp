@@ -279,6 +279,13 @@ nb::object object_from(const Value& v) {
   return nb::none();
 }
 
+PyObject* linear_algebra_error() {
+  static PyObject* type = PyErr_NewExceptionWithDoc(
+      "tern._LinAlgError", "Error raised by linear algebra functions: a singular matrix, no convergence.",
+      PyExc_RuntimeError, nullptr);
+  return type;
+}
+
 void set_python_error() noexcept {
   try {
     throw;
@@ -295,6 +302,9 @@ void set_python_error() noexcept {
         break;
       case ErrorKind::index:
         type = PyExc_IndexError;
+        break;
+      case ErrorKind::linear_algebra:
+        type = linear_algebra_error();
         break;
       case ErrorKind::type:
         type = PyExc_TypeError;

@@ -10,6 +10,7 @@ from ._tern import (  # noqa: F401
     OpPacket,
     SymInt,
     Tensor,
+    _LinAlgError,
     can_cast,
     channels_last,
     channels_last_3d,

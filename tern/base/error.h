@@ -9,14 +9,15 @@
 namespace tern {
 
 enum class ErrorKind : uint8_t {
-  runtime,        // RuntimeError: the operation cannot be done on these values
-  value,          // ValueError: an argument is outside its domain
-  index,          // IndexError: a dimension or position is out of range
-  type,           // TypeError: an argument has the wrong type
-  not_supported,  // NotImplementedError: Tern has no such operator, dtype or feature (exit code 4)
-  file,           // the file is unreadable or invalid (exit code 2)
-  usage,          // wrong use of the command (exit code 1)
-  internal,       // our own mistake; never reachable from a file
+  runtime,         // RuntimeError: the operation cannot be done on these values
+  value,           // ValueError: an argument is outside its domain
+  index,           // IndexError: a dimension or position is out of range
+  linear_algebra,  // LinAlgError, a RuntimeError: a matrix is singular, or an algorithm does not converge
+  type,            // TypeError: an argument has the wrong type
+  not_supported,   // NotImplementedError: Tern has no such operator, dtype or feature (exit code 4)
+  file,            // the file is unreadable or invalid (exit code 2)
+  usage,           // wrong use of the command (exit code 1)
+  internal,        // our own mistake; never reachable from a file
 };
 
 class Error : public std::exception {

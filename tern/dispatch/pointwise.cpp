@@ -622,7 +622,7 @@ void copy_elements(const Tensor& from, const Tensor& to) {
 
 void fill_elements(const Tensor& t, const Scalar& value) {
   if (t.int_numel() == 0) return;
-  if (value.is_complex() && !t.is_complex() && t.dtype() != kBool)
+  if (value.is_complex() && value.to_complex().imag() != 0 && !t.is_complex() && t.dtype() != kBool)
     failf("value cannot be converted to type {} without overflow", number_type(t.dtype()));
   kernels::Params p;
   if (value.is_complex())

@@ -96,12 +96,12 @@ double upper_fraction(double a, double x) {  // Lentz
 }
 // What both give at the borders; NaN where neither is defined; below 0 means "compute".
 double igamma_border(double a, double x) {
-  if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) return kNaN;
+  if (a < 0 || x < 0) return kNaN;
   if (a == 0) return x > 0 ? 1 : kNaN;
   if (x == 0) return 0;
   if (std::isinf(a)) return std::isinf(x) ? kNaN : 0;
   if (std::isinf(x)) return 1;
-  return -1;
+  return std::isnan(a) || std::isnan(x) ? kNaN : -1;  // last, as in PyTorch
 }
 
 }  // namespace

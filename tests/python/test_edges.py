@@ -115,6 +115,40 @@ SAME = [
             "T.ones(1, 2, 2, 4), T.ones(1, 2, 4, 3).transpose(2, 3), T.ones(1, 2, 3, 4), T.ones(2, 3)",
         )
     ],
+    # index_put takes values of self's type, or one number for a mask
+    "T.zeros(3).index_put((T.tensor([0]),), T.tensor(1))",
+    "T.zeros(3).index_put((T.tensor([0]),), T.tensor([1]))",
+    "T.zeros(3).index_put((T.tensor([True, False, True]),), T.tensor([1]))",
+    "T.zeros(3).index_put((T.tensor([True, False, True]),), T.tensor(1), True)",
+    # a norm in a type that holds its input
+    "T.linalg_vector_norm(T.tensor([1 + 2j]), 2, None, False, dtype=T.float64)",
+    "T.linalg_vector_norm(T.tensor([1.0]), 2, None, False, dtype=T.complex128)",
+    "T.linalg_vector_norm(T.ones(2, dtype=T.float64), 2, None, False, dtype=T.float32)",
+    "T.linalg_vector_norm(T.ones(2), 2, None, False, dtype=T.float64)",
+    # bool and complex numbers, reduced by index
+    "T.zeros(3, dtype=T.bool).scatter_reduce(0, T.tensor([0, 0]), T.ones(2, dtype=T.bool), 'mean')",
+    *[
+        f"T.tensor([[1, 0, 1], [1, 1, 0]]).to(T.{dtype}).index_reduce(0, T.tensor([0, 0]), T.ones(2, 3, dtype=T.{dtype}), '{kind}')"
+        for dtype in ("bool", "complex64")
+        for kind in ("prod", "mean", "amax", "amin")
+    ],
+    "T.ones(3, dtype=T.bool).index_reduce(0, T.tensor([0]), T.ones(1, dtype=T.bool), 'prod')",
+    # a complex number without an imaginary part
+    "T.zeros(2).masked_fill(T.tensor([True, False]), T.tensor(2 + 0j))",
+    "T.zeros(2).masked_fill(T.tensor([True, False]), T.tensor(2 + 1j))",
+    "T.fill(T.zeros(2, dtype=T.int64), T.tensor(2 + 0j))",
+    # nothing to resize
+    "T.ops.aten._upsample_bilinear2d_aa(T.arange(8.0).view(1, 2, 2, 2).to(T.float16), [2, 2], False)",
+    "T.ops.aten._upsample_bilinear2d_aa(T.arange(8.0).view(1, 2, 2, 2).to(T.float16), [4, 2], False)",
+    # a list of no dimensions
+    "T.tensor([[1.0, 0.0], [NAN, 2.0]]).any(())",
+    "T.tensor([[1, 0], [3, 2]], dtype=T.uint8).all((), keepdim=True)",
+    "T.ops.aten.any.dims(T.tensor([[1, 0], [3, 2]]), None)",
+    "T.ops.aten.native_dropout(T.zeros(0, 3), 0.5, True)",
+    *[
+        f"T.{name}(T.tensor([NAN, NAN, INF, NAN, 0.0, 2.0]), T.tensor([0.0, INF, NAN, 1.0, NAN, INF]))"
+        for name in ("igamma", "igammac")
+    ],
     # memory of another tensor
     "T.zeros(2).set_(T.ones(3))",
     "T.zeros(2).set_(T.ones(4), 1, (2,), (1,))",
@@ -186,6 +220,10 @@ SAME_WORDS = [
     "T.ormqr(T.ones(2, 5, 5), T.ones(3, 5), T.ones(2, 5, 5))",
     "T.ormqr(T.ones(2, 5, 5), T.ones(2, 5), T.ones(3, 5, 5))",
     "T.zeros(2, dtype=T.uint8).random_(-1, 5)",
+    "T.randint(0, 70000, (3,), dtype=T.float16)",
+    "T.randperm(129, dtype=T.int8)",
+    "T.randperm(257, dtype=T.uint8)",
+    "T.randperm(2050, dtype=T.float16)",
     "T.zeros(2, dtype=T.uint8).random_(0, 300)",
     "T.zeros(2, dtype=T.int16).random_(70000, None)",
     "T.zeros(2, dtype=T.complex64).random_(0, 3)",
@@ -276,6 +314,16 @@ def test_long_sums_of_products_keep_their_digits():
         tern.mm(x[None], x[:, None].expand(-1, 20).contiguous())[:, :1],
     ):
         assert abs(sum.item() - exact) <= 2e-6 * exact
+
+
+def test_errors_of_linear_algebra_have_their_class():
+    zero, odd = tern.zeros(2, 2), tern.full((2, 2), NAN)
+    assert issubclass(tern._LinAlgError, RuntimeError)
+    for call in (tern.linalg_inv, tern.linalg_cholesky, lambda a: tern.linalg_solve(a, a)):
+        with pytest.raises(tern._LinAlgError):
+            call(zero)
+    with pytest.raises(tern._LinAlgError, match="the input matrix contained non-finite values"):
+        tern.linalg_svdvals(odd)
 
 
 def test_out_that_is_an_input_whole():

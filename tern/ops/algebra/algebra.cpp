@@ -547,6 +547,11 @@ Shapes shape_index_reduce(const args::index_reduce& a) {
   return {like(a.self)};
 }
 void kernel_index_reduce(const args::index_reduce& a, Out out) {
+  // PyTorch takes these only where it goes by whole slices that begin with what is there.
+  if (const DType d = a.self.dtype(); d == kBool || is_complex(d)) {
+    if (!a.include_self) not_implemented_for("index_reduce_func_exclude_input_init", d);
+    if (a.self.dim() <= 1) not_implemented_for("index_func_", d);
+  }
   Tensor self = a.self, source = a.source, index = row_major(a.index);
   int64_t dim = a.source.dim() ? wrap_dim(a.dim, a.source.dim()) : 0;
   Dims strides(a.source.sizes().size(), SymInt(0));

@@ -572,8 +572,10 @@ Shapes shape_scatter_reduce_two(const args::scatter_reduce_two& a) {
   return {like(a.self)};
 }
 void kernel_scatter_reduce_two(const args::scatter_reduce_two& a, Out out) {
-  scatter_into("scatter_reduce", a.self, a.dim, a.index, a.src, reduction("scatter_reduce", a.reduce, false),
-               a.include_self, out[0]);
+  const auto kind = reduction("scatter_reduce", a.reduce, false);
+  if (kind == Reduction::mean && a.self.dtype() == kBool && a.index.int_numel() > 0)
+    not_implemented_for("scatter_gather_tensor_cpu_reduce_mean", kBool);
+  scatter_into("scatter_reduce", a.self, a.dim, a.index, a.src, kind, a.include_self, out[0]);
 }
 
 std::tuple<Tensor, Tensor> scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim,

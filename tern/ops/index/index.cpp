@@ -239,8 +239,16 @@ void kernel_index_Tensor(const args::index_Tensor& a, Out out) {
 
 namespace {
 
-void check_values(const Tensor& self, const Tensor& values) {
-  if (values.dtype() != self.dtype() && !values->wrapped_number && values.dim() != 0)
+// One number at the places of one mask may be of any type: masked_fill in PyTorch.
+bool fills_mask(Span<const Tensor> indices, const Tensor& values) {
+  auto given = [](const Tensor& t) { return t.defined(); };
+  return has_mask(indices) && std::count_if(indices.begin(), indices.end(), given) == 1 &&
+         surely_eq(values.numel(), 1);
+}
+
+void check_values(const Tensor& self, Span<const Tensor> indices, const Tensor& values, bool accumulate) {
+  if (values.dtype() != self.dtype() && !values->wrapped_number &&
+      (accumulate || !fills_mask(indices, values)))
     failf(
         "Index put requires the source and destination dtypes match, got {} for the destination and {} for "
         "the source.",
@@ -250,7 +258,7 @@ void check_values(const Tensor& self, const Tensor& values) {
 }  // namespace
 
 Shapes shape_index_put(const args::index_put& a) {
-  check_values(a.self, a.values);
+  check_values(a.self, a.indices, a.values, a.accumulate);
   bool fake = any_fake(a.self, a.indices) || a.values.is_fake();
   if (!fake || !has_mask(a.indices)) {
     IndexPlan plan = plan_index(a.self, a.indices, !fake);

@@ -27,7 +27,8 @@ Shapes masked_shape(const char* op, const Tensor& self, const Tensor& mask) {
   return same ? like(self) : Shape(std::move(sizes), self.dtype());
 }
 void fill_masked(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out) {
-  if (self.dtype() != kBool && !is_complex(self.dtype()) && value.is_complex())
+  if (self.dtype() != kBool && !is_complex(self.dtype()) && value.is_complex() &&
+      value.to_complex().imag() != 0)
     failf("value cannot be converted to type {} without overflow", script_name(self.dtype()));
   if (out.int_numel() == 0) return;
   // A few elements, one after the other in all three.

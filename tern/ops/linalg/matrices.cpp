@@ -77,6 +77,10 @@ void check_info(const char* api, const Tensor& info, bool is_matrix) {
   for (int64_t i = 0; i < codes.int_numel(); ++i) {
     if (p[i] == 0) continue;
     std::string batch = is_matrix ? ": " : fmt::format(": (Batch element {}): ", i);
+    if (p[i] < 0 && says("svd"))
+      failf(ErrorKind::linear_algebra,
+            "{}{}The algorithm failed to converge because the input matrix contained non-finite values.", api,
+            batch);
     if (p[i] < 0)
       failf(
           "{}{}Argument {} has illegal value. Most certainly there is a bug in the implementation calling "
@@ -84,37 +88,43 @@ void check_info(const char* api, const Tensor& info, bool is_matrix) {
           "library.",
           api, batch, -p[i]);
     if (says("inv"))
-      failf(
-          "{}{}The diagonal element {} is zero, the inversion could not be completed because the input "
-          "matrix is "
-          "singular.",
-          api, batch, p[i]);
-    if (says("solve")) failf("{}{}The solver failed because the input matrix is singular.", api, batch);
+      failf(ErrorKind::linear_algebra,
+            "{}{}The diagonal element {} is zero, the inversion could not be completed because the input "
+            "matrix is "
+            "singular.",
+            api, batch, p[i]);
+    if (says("solve"))
+      failf(ErrorKind::linear_algebra, "{}{}The solver failed because the input matrix is singular.", api,
+            batch);
     if (says("cholesky"))
-      failf(
-          "{}{}The factorization could not be completed because the input is not positive-definite (the "
-          "leading minor "
-          "of order {} is not positive-definite).",
-          api, batch, p[i]);
+      failf(ErrorKind::linear_algebra,
+            "{}{}The factorization could not be completed because the input is not positive-definite (the "
+            "leading minor "
+            "of order {} is not positive-definite).",
+            api, batch, p[i]);
     if (says("eig"))
       failf(
+          ErrorKind::linear_algebra,
           "{}{}The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
           "repeated "
           "eigenvalues (error code: {}).",
           api, batch, p[i]);
     if (says("svd"))
       failf(
+          ErrorKind::linear_algebra,
           "{}{}The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
           "repeated "
           "singular values (error code: {}).",
           api, batch, p[i]);
     if (says("lstsq"))
       failf(
+          ErrorKind::linear_algebra,
           "{}{}The least squares solution could not be computed because the input matrix does not have full "
           "rank "
           "(error code: {}).",
           api, batch, p[i]);
     failf(
+        ErrorKind::linear_algebra,
         "{}{}U[{},{}] is zero and using it on lu_solve would result in a division by zero. If you still want "
         "to "
         "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",

@@ -6,6 +6,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/random.h"
 #include "tern/ops.h"
+#include "tern/ops/checks.h"
 #include "tern/ops/elements.h"
 #include "tern/ops/random.args.h"
 #include "tern/ops/view/geometry.h"
@@ -154,6 +155,11 @@ void fill_integers(const Tensor& t, int64_t from, std::optional<int64_t> to, con
             "to={}",
             from, *to);
     }
+    if (t.dtype() == kHalf) {
+      const double last = largest_number(kHalf);
+      if (std::abs(static_cast<double>(from)) > last) fail("from is out of bounds for c10::Half");
+      if (static_cast<double>(*to - 1) > last) fail("to - 1 is out of bounds for c10::Half");
+    }
     uint64_t range = static_cast<uint64_t>(*to) - static_cast<uint64_t>(from);
     draw(t,
          [&](void* p, int64_t n, bool) { kernels::random_from_to(engine(g), t.dtype(), p, n, from, range); });
@@ -224,14 +230,19 @@ Shapes permutation_shape(SymInt n, std::optional<DType> dtype) {
   if (n.is_int() && n.as_int() < 0) failf("n must be non-negative, got {}", n.as_int());
   return {Shape(Dims{n}, dtype.value_or(kLong))};
 }
+void permute_integers(const Tensor& t, const Generator* g) {
+  const int64_t n = t.int_numel();
+  if (is_integral(t.dtype()) && n > 0) check_fits(Scalar(n - 1), t.dtype());
+  if ((t.dtype() == kHalf || t.dtype() == kFloat) && n > last_integer(t.dtype()) + 1)
+    failf("n cannot be greater than {} for {} type.", last_integer(t.dtype()) + 1, script_name(t.dtype()));
+  kernels::randperm(engine(g), t.dtype(), t.data(), n);
+}
 }  // namespace
 Shapes shape_randperm(const args::randperm& a) { return permutation_shape(a.n, a.dtype); }
-void kernel_randperm(const args::randperm&, Out out) {
-  kernels::randperm(engine(nullptr), out[0].dtype(), out[0].data(), out[0].int_numel());
-}
+void kernel_randperm(const args::randperm&, Out out) { permute_integers(out[0], nullptr); }
 Shapes shape_randperm_generator(const args::randperm_generator& a) { return permutation_shape(a.n, a.dtype); }
 void kernel_randperm_generator(const args::randperm_generator& a, Out out) {
-  kernels::randperm(engine(a.generator), out[0].dtype(), out[0].data(), out[0].int_numel());
+  permute_integers(out[0], a.generator);
 }
 
 Shapes shape_rand_like(const args::rand_like& a) { return like_shape(a); }
@@ -474,7 +485,7 @@ Shapes shape_native_dropout(const args::native_dropout& a) {
   if (a.train.value_or(true) && is_integral(a.input.dtype(), true))
     failf("result type {} can't be cast to the desired output type {}", script_name(default_dtype()),
           script_name(a.input.dtype()));
-  return {like(a.input), like(a.input, kBool)};
+  return {like(a.input), like(a.input, surely_eq(a.input.numel(), 0) ? a.input.dtype() : kBool)};
 }
 void kernel_native_dropout(const args::native_dropout& a, Out out) {
   if (!a.train.value_or(true)) {

@@ -94,10 +94,19 @@ Shapes extreme_with_index(const char* name, const Tensor& self, int64_t dim, boo
   return s;
 }
 
+// No dimension at all: each element is an answer of its own. Other reductions take all dimensions then.
+bool by_element(const Tensor& self, Ints dims) { return dims.has_value() && dims.empty() && self.dim() > 0; }
+
 DType truth_type(const Tensor& self) { return self.dtype() == kByte ? kByte : kBool; }
+
+Shapes truth_shape(const Tensor& self, Ints dims, bool keepdim) {
+  if (by_element(self, dims)) return {like(self, truth_type(self))};
+  return {reduced(self, dims, keepdim, truth_type(self))};
+}
 
 // uint8 stays uint8, with 0 and 1.
 void truth(Reduction op, const Tensor& self, Ints dims, const Tensor& out) {
+  if (by_element(self, dims)) return run_loop("ne", {self, wrap_number(0)}, out);
   if (out.dtype() == kBool) return run(op, self, dims, out);
   Tensor answer = make_tensor(out.sizes(), kBool);
   run(op, self, dims, answer);
@@ -133,6 +142,14 @@ Shapes norm_shape(const char* name, const Tensor& self, const Scalar& p, Ints di
           script_name(self.dtype()));
   if (dtype && !is_floating(*dtype) && !is_complex(*dtype))
     failf("{}: dtype should be floating point or complex, but got {}", name, script_name(*dtype));
+  if (dtype && is_complex(*dtype) != self.is_complex())
+    failf("linalg.vector_norm: dtype should be {0} for {0} inputs, but got {1}",
+          self.is_complex() ? "complex" : "real", script_name(*dtype));
+  if (dtype && promote(self.dtype(), *dtype) != *dtype)
+    failf(
+        "linalg.vector_norm: the dtype of the input ({}) should be convertible without narrowing to the "
+        "specified dtype ({})",
+        script_name(self.dtype()), script_name(*dtype));
   double order = p.to_double();
   if (order < 0 || std::isinf(order)) {
     uint64_t mask = dim_mask(dims, self.dim());
@@ -231,9 +248,7 @@ Shapes shape_any_dim(const args::any_dim& a) {
   return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
 }
 void kernel_any_dim(const args::any_dim& a, Out out) { truth(Reduction::any, a.self, a.dim, out[0]); }
-Shapes shape_any_dims(const args::any_dims& a) {
-  return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
-}
+Shapes shape_any_dims(const args::any_dims& a) { return truth_shape(a.self, a.dim, a.keepdim); }
 void kernel_any_dims(const args::any_dims& a, Out out) { truth(Reduction::any, a.self, a.dim, out[0]); }
 Shapes shape_all(const args::all& a) { return {reduced(a.self, {}, false, truth_type(a.self))}; }
 void kernel_all(const args::all& a, Out out) { truth(Reduction::all, a.self, {}, out[0]); }
@@ -241,9 +256,7 @@ Shapes shape_all_dim(const args::all_dim& a) {
   return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
 }
 void kernel_all_dim(const args::all_dim& a, Out out) { truth(Reduction::all, a.self, a.dim, out[0]); }
-Shapes shape_all_dims(const args::all_dims& a) {
-  return {reduced(a.self, a.dim, a.keepdim, truth_type(a.self))};
-}
+Shapes shape_all_dims(const args::all_dims& a) { return truth_shape(a.self, a.dim, a.keepdim); }
 void kernel_all_dims(const args::all_dims& a, Out out) { truth(Reduction::all, a.self, a.dim, out[0]); }
 Shapes shape_count_nonzero(const args::count_nonzero& a) {
   return {reduced(a.self, dims_of(a.dim), false, kLong)};
