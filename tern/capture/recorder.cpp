@@ -168,6 +168,14 @@ ir::In Recorder::materialise(SymInt s) {
             combine(e.kind == sym::Kind::min ? "prim::min.int" : "prim::max.int", total, part(e.items[i]));
       return finish(total);
     }
+    case sym::Kind::truncated: {
+      ir::In size[] = {part(e.items[0])};
+      const ir::Type *real[] = {ir::Type::floating()}, *whole[] = {ir::Type::integer()};
+      ir::In factors[] = {graph.make("aten::Float", size, real, "sym_float").output(),
+                          tern::Value(e.factor())};
+      ir::In product[] = {graph.make("aten::mul", factors, real, "mul").output()};
+      return remember(graph.make("aten::trunc", product, whole, "trunc"));
+    }
     case sym::Kind::negation: {
       ir::In inputs[] = {part(e.items[0])};
       const ir::Type* types[] = {ir::Type::boolean()};

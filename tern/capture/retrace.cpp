@@ -270,9 +270,19 @@ void Retracer::run_structural(const ir::Node& node, std::vector<tern::Value>& in
   } else if (node.is("prim::AppendRow")) {
     result = append_row(node, inputs);
   } else if (node.output().type()->is(ir::TypeKind::bool_) && any_symbolic(inputs)) {
-    result = record_condition(node, inputs);
+    result = record_number(node, inputs);
+  } else if (node.output().type()->is(ir::TypeKind::float_) && any_symbolic(inputs)) {
+    result = record_number(node, inputs);
+    note_product(node, inputs, result.sym());
+  } else if (node.output().type()->is(ir::TypeKind::int_) && inputs.size() == 1 && inputs[0].is_int() &&
+             inputs[0].sym().is_real()) {
+    auto product = products_.find(inputs[0].sym().bits());
+    bool whole = node.is("aten::trunc") || node.is("aten::Int") || node.is("aten::floor");
+    result = whole && product != products_.end()
+                 ? tern::Value(truncated_product(product->second.first, product->second.second))
+                 : record_number(node, inputs);
   } else if (node.is("prim::NumToTensor") && any_symbolic(inputs)) {
-    result = scalar_tensor(inputs[0].scalar(), kLong);
+    result = scalar_tensor(inputs[0].scalar(), inputs[0].scalar().dtype());
     known_.set(result.tensor(), inputs[0]);
   } else if (ir::Builtin builtin = ir::find_builtin(node.kind())) {
     bool data = node.is("aten::tensor") || node.is("aten::as_tensor");
@@ -312,14 +322,28 @@ bool Retracer::any_symbolic(const std::vector<tern::Value>& inputs) {
   return false;
 }
 
-// A question on sizes that the program asks at run time is not answered here: the node stays.
-tern::Value Retracer::record_condition(const ir::Node& node, const std::vector<tern::Value>& inputs) {
+// A question on sizes that the program asks at run time is not answered here, nor is a float computed from
+// them: the node stays.
+tern::Value Retracer::record_number(const ir::Node& node, const std::vector<tern::Value>& inputs) {
   std::vector<ir::In> operands;
   for (const tern::Value& v : inputs) operands.push_back(core_.operand(v));
-  const ir::Type* types[] = {ir::Type::boolean()};
+  const ir::Type* types[] = {node.output().type()};
   ir::Node& made = graph_->make(node.kind(), operands, types, node.output().name());
   made.set_origin(node.origin());
   return new_number(made.output());
+}
+
+// float(size), and that times a factor: rounded down it is a size again.
+void Retracer::note_product(const ir::Node& node, const std::vector<tern::Value>& inputs, SymInt result) {
+  if (node.is("aten::Float") && !inputs[0].sym().is_real()) products_[result.bits()] = {inputs[0].sym(), 1};
+  if (!node.is("aten::mul") || inputs.size() != 2) return;
+  for (size_t i = 0; i < 2; ++i) {
+    if (!is_symbolic(inputs[i]) || !inputs[1 - i].is_float()) continue;
+    auto size = products_.find(inputs[i].sym().bits());
+    double factor = inputs[1 - i].to_double();
+    if (size != products_.end() && size->second.second == 1 && factor >= 0)
+      products_[result.bits()] = {size->second.first, factor};
+  }
 }
 
 Retraced retrace(const ir::Graph& graph, const RetraceOptions& options) {

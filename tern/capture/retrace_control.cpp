@@ -23,10 +23,11 @@ std::optional<bool> Retracer::known_truth(const tern::Value& v) {
   return std::nullopt;
 }
 
-// A symbol for an int or a bool of the graph.
+// A symbol for an int, a bool or a float of the graph.
 tern::Value Retracer::new_number(ir::Value& v) {
-  bool boolean = v.type()->is(ir::TypeKind::bool_);
+  bool boolean = v.type()->is(ir::TypeKind::bool_), real = v.type()->is(ir::TypeKind::float_);
   SymInt n = boolean ? graph_->shapes->create_unbacked_symbool("condition").as_expr()
+             : real  ? graph_->shapes->create_unbacked_float_symbol("float", Loc{})
                      : graph_->shapes->create_unbacked_symint("carried");
   if (boolean) booleans_.insert(n.bits());
   core_.bind(n, v);

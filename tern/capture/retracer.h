@@ -67,7 +67,8 @@ class Retracer {
   tern::Value constant_tensor(ir::Builtin builtin, const std::vector<tern::Value>& inputs);
   static bool tree_of_numbers(const tern::Value& v);
   static bool any_symbolic(const std::vector<tern::Value>& inputs);
-  tern::Value record_condition(const ir::Node& node, const std::vector<tern::Value>& inputs);
+  tern::Value record_number(const ir::Node& node, const std::vector<tern::Value>& inputs);
+  void note_product(const ir::Node& node, const std::vector<tern::Value>& inputs, SymInt result);
 
   // ---- what is known only when the program runs ----
   // What a path that was not taken gives: nobody reads it.
@@ -137,10 +138,11 @@ class Retracer {
   std::unordered_map<const ir::Value*, tern::Value> values_;
   std::unordered_map<const TensorBody*, Tensor> constants_;
   KnownTensors known_;
-  std::unordered_set<int64_t> booleans_;              // symbols that are bools, by their bits
-  bool prints_ = false;
-  std::vector<std::unordered_set<const Box*>> made_;  // lists and dicts of the blocks around
-  int64_t steps_ = 0;                                 // nodes that were run
+  std::unordered_set<int64_t> booleans_;                             // symbols that are bools, by their bits
+  std::unordered_map<int64_t, std::pair<SymInt, double>> products_;  // symbols that are a size times a factor
+  bool prints_ = false;                                              // something is printed
+  std::vector<std::unordered_set<const Box*>> made_;                 // lists and dicts of the blocks around
+  int64_t steps_ = 0;                                                // nodes that were run
 };
 
 }  // namespace tern::capture

@@ -117,6 +117,16 @@ Size Driver::size(SymInt value) {
       case sym::Kind::mod:
         r = binary("Mod", part(e.terms()[0]), part(e.terms()[1]));
         break;
+      case sym::Kind::truncated: {
+        auto cast = [&](const Ref& from, DType to) {
+          return emit("Cast", {from}, {Attribute::of("to", static_cast<int64_t>(data_type_of(to)))}, 1,
+                      to)[0];
+        };
+        Ref factor = initializer(tensor(Scalar(e.factor()), {.dtype = kDouble}));
+        Ref size = cast(part(e.terms()[0]), DType::float64);
+        r = cast(emit("Mul", {size, factor}, {}, 1, DType::float64)[0], DType::int64);
+        break;
+      }
       case sym::Kind::min:
       case sym::Kind::max:
         for (const sym::Term& t : e.terms())

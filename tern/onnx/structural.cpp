@@ -195,8 +195,17 @@ bool Driver::lower_number(const ir::Node& node) {
         return give(number(in[0], DType::int64), r.rank);
       return give(number(in[0], DType::int64), r.rank);
     }
+    // Python's floats are doubles: what is rounded to a size must not be rounded before.
     if (base == "Float" || base == "FloatImplicit" || base == "sym_float")
-      return give(number(in[0], DType::float32), rank_of());
+      return give(number(in[0], is_floating(common()) ? DType::float32 : DType::float64), rank_of());
+    if (base == "sqrt")
+      return give(emit("Sqrt", {number(in[0], DType::float64)}, {}, 1, DType::float64)[0], rank_of());
+    if (base == "trunc") return give(number(in[0], DType::int64), rank_of());
+    if (base == "floor" || base == "ceil") {
+      Ref whole =
+          emit(base == "floor" ? "Floor" : "Ceil", {number(in[0], DType::float64)}, {}, 1, DType::float64)[0];
+      return give(number(Slot::of(whole), DType::int64), rank_of());
+    }
     if (base == "Bool" || base == "is_nonzero" || base == "ScalarImplicit" || base == "item" ||
         base == "_local_scalar_dense") {
       Ref r = base == "Bool" || base == "is_nonzero" ? number(in[0], DType::bool_) : scalar_of(in[0]);
@@ -236,10 +245,10 @@ bool Driver::lower_number(const ir::Node& node) {
     Ref rest = emit("Mod", {a, b}, {}, 1, d)[0];
     return give(emit("Div", {emit("Sub", {a, rest}, {}, 1, d)[0], b}, {}, 1, d)[0], rank_of());
   }
-  if (base == "truediv" || base == "div")
-    return give(
-        emit("Div", {number(in[0], DType::float32), number(in[1], DType::float32)}, {}, 1, DType::float32)[0],
-        rank_of());
+  if (base == "truediv" || base == "div") {
+    DType real = is_floating(d) ? d : DType::float64;
+    return give(emit("Div", {number(in[0], real), number(in[1], real)}, {}, 1, real)[0], rank_of());
+  }
   for (const NumberOp& op : binary_ops)
     if (op.name == base) {
       Attributes at;

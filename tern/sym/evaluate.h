@@ -51,6 +51,9 @@ std::optional<int64_t> evaluate(const ExprTable& table, ExprId id, F&& value_of,
       case Kind::negation:
         out = !v;
         break;
+      case Kind::truncated:
+        out = truncate(n.factor(), v);
+        break;
       default:  // two operands
         if (i == 0) {
           out = v;

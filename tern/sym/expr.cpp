@@ -1,6 +1,7 @@
 #include "tern/sym/expr.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_set>
 
@@ -546,6 +547,14 @@ ExprId ExprTable::negate(ExprId c) {
   return intern(Kind::negation, 0, &item, 1);
 }
 
+ExprId ExprTable::truncated(double factor, ExprId a) {
+  if (std::optional<Fraction> f = short_fraction(factor))
+    return floor_div(scaled(a, f->above), constant(f->below));
+  if (is_constant(a)) return constant(truncate(factor, node(a).value));
+  Term item{0, a};
+  return intern(Kind::truncated, std::bit_cast<int64_t>(factor), &item, 1);
+}
+
 ExprId ExprTable::rebuild(const Node& n, Span<const ExprId> operands) {
   switch (n.kind) {
     case Kind::sum: {
@@ -565,6 +574,8 @@ ExprId ExprTable::rebuild(const Node& n, Span<const ExprId> operands) {
     case Kind::min:
     case Kind::max:
       return min_max(n.kind, operands);
+    case Kind::truncated:
+      return truncated(n.factor(), operands[0]);
     case Kind::all:
     case Kind::any:
       return connective(n.kind, operands);
@@ -595,6 +606,21 @@ void ExprTable::collect_symbols(ExprId id, std::vector<uint32_t>& indices) const
   }
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+}
+
+std::optional<Fraction> short_fraction(double value) {
+  constexpr int64_t most = 1 << 20;
+  if (!(value >= 0) || value > most) return std::nullopt;
+  int64_t below = 1;
+  for (; value != std::floor(value); value *= 2, below *= 2)
+    if (below >= most) return std::nullopt;
+  return Fraction{static_cast<int64_t>(value), below};
+}
+
+int64_t truncate(double factor, int64_t size) {
+  double product = factor * static_cast<double>(size);
+  if (!(std::abs(product) < 9.2e18)) fail(ErrorKind::value, "symbolic size: the value does not fit 64 bits");
+  return static_cast<int64_t>(product);
 }
 
 }  // namespace tern::sym

@@ -26,7 +26,8 @@ enum class Kind : uint8_t {
   mod,
   min,  // two or more terms
   max,
-  eq,  // terms: left, right, as they were asked
+  truncated,  // value: the bits of a double; the whole part of its product with the only term
+  eq,         // terms: left, right, as they were asked
   ne,
   lt,
   le,
@@ -51,6 +52,7 @@ struct Node {
   int64_t value;
   const Term* items;
   Span<const Term> terms() const { return {items, count}; }
+  double factor() const { return std::bit_cast<double>(value); }  // of truncated
 };
 
 constexpr bool is_relation(Kind k) { return k >= Kind::eq && k <= Kind::ge; }
@@ -92,6 +94,8 @@ class ExprTable {
   ExprId floor_div(ExprId a, ExprId b);      // throws on division by the constant zero
   ExprId mod(ExprId a, ExprId b);
   ExprId min_max(Kind kind, Span<const ExprId> items);
+  // The whole part of factor·a, multiplied as doubles; a and the factor are not negative.
+  ExprId truncated(double factor, ExprId a);
   ExprId relation(Kind kind, ExprId a, ExprId b);  // decided where the difference is constant
   ExprId connective(Kind kind, Span<const ExprId> items);
   ExprId negate(ExprId condition);
@@ -139,6 +143,14 @@ class ExprTable {
   size_t size_ = 0;
   std::vector<uint32_t> slots_;  // ExprId + 1, open addressing
 };
+
+// A number over a power of two, up to 2²⁰: such a factor times a size is exact.
+struct Fraction {
+  int64_t above, below;
+};
+std::optional<Fraction> short_fraction(double value);
+// The whole part of factor·size as a double; throws where it does not fit 64 bits.
+int64_t truncate(double factor, int64_t size);
 
 // The grammar of ExprTable::print, and sympy's srepr. `find_symbol(context, name)` gives the symbol's
 // expression; throws Error(value) with the text and column.

@@ -1,5 +1,6 @@
 // What a ShapeEnv knows: intervals of expressions, equalities as replacements, and how guards add to both.
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -85,6 +86,7 @@ ExprId ShapeEnv::resolve_node(ExprId id, int depth) {
 ExprId ShapeEnv::simplify_node(ExprId id) {
   Node n = table_.node(id);
   switch (n.kind) {
+    case Kind::truncated:
     case Kind::floor_div:
     case Kind::mod: {
       Range r = bound(id);
@@ -182,6 +184,17 @@ Range ShapeEnv::bound_node(ExprId id, int depth) {
       return floor_div(operand(0), operand(1));
     case Kind::mod:
       return mod(operand(0), operand(1));
+    case Kind::truncated: {
+      Range r = operand(0);
+      auto end = [&](int64_t v) {
+        double product = n.factor() * static_cast<double>(v);
+        bool open = v == Range::infinity || v == -Range::infinity || std::abs(product) >= 9.2e18;
+        if (!open) return static_cast<int64_t>(product);
+        return product < 0 ? -Range::infinity : Range::infinity;
+      };
+      int64_t a = end(r.min), b = end(r.max);
+      return {std::min(a, b), std::max(a, b)};
+    }
     case Kind::min:
     case Kind::max: {
       Range out = operand(0);

@@ -2,7 +2,6 @@
 // evaluates anything but integers.
 #include <cctype>
 #include <charconv>
-#include <cmath>
 
 #include "tern/base/format.h"
 #include "tern/sym/expr.h"
@@ -204,11 +203,13 @@ class Parser {
     if (name == "Symbol" || name == "Dummy") return symbol_call();
     if (name == "TruncToInt" || name == "FloorToInt" || name == "CeilToInt") {
       Nested nested(*this);
-      Ratio r = product_of_ratios();
+      Product p = product_of_factors();
       expect(")");
-      ExprId over = table_.constant(r.over);
-      if (name != "CeilToInt") return table_.floor_div(r.value, over);  // sizes are not negative
-      return table_.scaled(table_.floor_div(table_.scaled(r.value, -1), over), -1);
+      if (name != "CeilToInt") return table_.truncated(p.factor, p.value);  // sizes are not negative
+      std::optional<Fraction> f = short_fraction(p.factor);
+      if (!f) error("a factor that is no short binary fraction");
+      ExprId above = table_.scaled(p.value, -f->above);
+      return table_.scaled(table_.floor_div(above, table_.constant(f->below)), -1);
     }
     std::vector<ExprId> args;
     if (!accept(")")) {
@@ -220,23 +221,23 @@ class Parser {
   }
 
   // A size times a factor such as 1.5, which only a rounding makes a size again.
-  struct Ratio {
+  struct Product {
+    double factor = 1;
     ExprId value = ExprTable::unit;
-    int64_t over = 1;
   };
-  Ratio product_of_ratios() {
-    Ratio left = ratio();
-    while (accept("*")) left = times(left, ratio());
+  Product product_of_factors() {
+    Product left = factor();
+    while (accept("*")) left = times(left, factor());
     return left;
   }
-  Ratio times(const Ratio& a, const Ratio& b) {
-    if (a.over > max_over / b.over) error("a factor that is no short binary fraction");
-    return {table_.mul(a.value, b.value), a.over * b.over};
+  Product times(const Product& a, const Product& b) {
+    return {a.factor * b.factor, table_.mul(a.value, b.value)};
   }
-  Ratio ratio() {
+  Product factor() {
     Nested nested(*this);
     skip_space();
-    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) return fraction();
+    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])))
+      return number_with_point();
     size_t from = at_;
     std::string_view name = word();
     while (at_ < text_.size() && text_[at_] == '.') {
@@ -245,7 +246,7 @@ class Parser {
     }
     if (name == "Float" && accept("(")) {  // Float('2.0', precision=53)
       bool quoted = accept("'");
-      Ratio r = fraction();
+      Product r = number_with_point();
       if (quoted) expect("'");
       while (accept(",")) {
         skip_space();
@@ -258,31 +259,26 @@ class Parser {
       return r;
     }
     if (name == "ToFloat" && accept("(")) {
-      Ratio r{disjunction(), 1};
+      Product r{1, disjunction()};
       expect(")");
       return r;
     }
     if (name == "Mul" && accept("(")) {
-      Ratio r = product_of_ratios();
-      while (accept(",")) r = times(r, product_of_ratios());
+      Product r = product_of_factors();
+      while (accept(",")) r = times(r, product_of_factors());
       expect(")");
       return r;
     }
     at_ = from;
     error("only products of sizes and factors can be rounded");
   }
-  // The mantissa of a factor over a power of two: other factors would round otherwise than the program does.
-  Ratio fraction() {
+  Product number_with_point() {
     double f = 0;
     auto [end, status] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), f);
     if (status != std::errc() || !(f >= 0) || f > 1 << 20) error("a factor that cannot be read");
     at_ = static_cast<size_t>(end - text_.data());
-    int64_t over = 1;
-    for (; f != std::floor(f); f *= 2, over *= 2)
-      if (over >= max_over) error("a factor that is no short binary fraction");
-    return {table_.constant(static_cast<int64_t>(f)), over};
+    return {f, ExprTable::unit};
   }
-  static constexpr int64_t max_over = 1 << 20;
 
   // Symbol('s0', positive=True, integer=True): only the name matters.
   ExprId symbol_call() {

@@ -53,6 +53,8 @@ class Printer {
         return call("Min", n, true);
       case Kind::max:
         return call("Max", n, true);
+      case Kind::truncated:
+        return fmt::format("TruncToInt({}*ToFloat({}))", n.factor(), print(n.items[0].expr, loosest));
       case Kind::eq:
       case Kind::ne:
         if (style_ == Style::sympy) return call(n.kind == Kind::eq ? "Eq" : "Ne", n, false);
@@ -101,8 +103,10 @@ class Printer {
     auto push = [&](ExprId a, int64_t e) {
       const Node& an = table_.node(a);
       std::string text = print(a, e == 1 ? multiplicative : atom);
-      static constexpr const char* ranks[] = {"0", "1", "2", "2", "3FloorDiv", "3Mod", "4Min", "4Max"};
-      std::string rank = static_cast<size_t>(an.kind) < 8 ? ranks[static_cast<size_t>(an.kind)] : "5";
+      static constexpr const char* ranks[] = {"0",    "1",    "2",    "2",     "3FloorDiv",
+                                              "3Mod", "4Min", "4Max", "4Trunc"};
+      std::string rank =
+          static_cast<size_t>(an.kind) < std::size(ranks) ? ranks[static_cast<size_t>(an.kind)] : "5";
       out.push_back({rank + text, text, e});
     };
     if (n.kind == Kind::product)

@@ -177,6 +177,7 @@ SymInt ShapeEnv::create_unbacked_float_symbol(std::string source, Loc loc) {
   do info.name = fmt::format("zuf{}", float_count_++);
   while (by_name_.count(info.name));
   info.unbacked = true;
+  info.real = true;
   info.source = std::move(source);
   info.loc = loc;
   return new_symbol(std::move(info));
@@ -331,6 +332,11 @@ SymInt ShapeEnv::arithmetic(sym::Op op, SymInt a, SymInt b) {
     default:
       return wrap(table_.relation(kind_of(op), x, y));
   }
+}
+
+SymInt ShapeEnv::truncated_product(SymInt size, double factor) {
+  Lock lock(mutex_);
+  return wrap(resolve(table_.truncated(factor, unwrap(size))));
 }
 
 SymBool ShapeEnv::compare(sym::Op op, SymInt a, SymInt b) {

@@ -96,6 +96,7 @@ class ShapeEnv {
     bool unbacked = false;
     bool size_like = false;
     bool boolean = false;
+    bool real = false;  // stands for a float
     Loc loc, min_loc, max_loc;
     sym::ExprId expr = 0;
     std::optional<sym::ExprId> replacement;
@@ -109,6 +110,7 @@ class ShapeEnv {
   uint32_t skip_symbol_name() { return backed_count_++; }
 
   SymInt arithmetic(sym::Op op, SymInt a, SymInt b);
+  SymInt truncated_product(SymInt size, double factor);
   std::optional<bool> decide(sym::Op op, SymInt a, SymInt b);  // without a guard
   bool guard(sym::Op op, SymInt a, SymInt b, Loc loc);
   bool guard_condition(SymBool condition, Loc loc);

@@ -45,6 +45,13 @@ std::optional<int64_t> SymInt::maybe_int() const {
 }
 std::string SymInt::str() const { return is_int() ? std::to_string(bits_) : ShapeEnv::of(*this).str(*this); }
 
+bool SymInt::is_real() const {
+  if (is_int()) return false;
+  ShapeEnv& env = ShapeEnv::of(*this);
+  const sym::Node& n = env.table().node(env.unwrap(*this));
+  return n.kind == sym::Kind::symbol && env.symbol(static_cast<uint32_t>(n.value)).real;
+}
+
 SymInt sym::arithmetic(Op op, SymInt a, SymInt b) {
   if (a.is_symbolic() || b.is_symbolic()) return env_of(a, b).arithmetic(op, a, b);
   switch (op) {
@@ -80,6 +87,10 @@ SymInt mod(SymInt a, SymInt b) {
   if (a.is_symbolic() || b.is_symbolic()) return sym::arithmetic(sym::Op::mod, a, b);
   if (b.as_int() == 0) fail(ErrorKind::value, "mod: division by zero");
   return mod_int(a.as_int(), b.as_int());
+}
+SymInt truncated_product(SymInt size, double factor) {
+  if (size.is_symbolic()) return ShapeEnv::of(size).truncated_product(size, factor);
+  return static_cast<int64_t>(static_cast<double>(size.as_int()) * factor);
 }
 SymInt sym_min(SymInt a, SymInt b) { return sym::arithmetic(sym::Op::min, a, b); }
 SymInt sym_max(SymInt a, SymInt b) { return sym::arithmetic(sym::Op::max, a, b); }

@@ -38,6 +38,7 @@ class SymInt {
   std::optional<int64_t> hint() const;       // the example's value, if there is one; writes no guard
   std::optional<int64_t> maybe_int() const;  // the value if it is statically known; writes no guard
   std::string str() const;                   // "s0 + 1"
+  bool is_real() const;                      // a symbol that stands for a float: zuf0
 
  private:
   int64_t guard_symbolic(Loc loc) const;
@@ -76,6 +77,7 @@ inline SymInt operator*(SymInt a, SymInt b) {
 // Python's // and %: towards minus infinity. Throws on division by zero.
 SymInt floor_div(SymInt a, SymInt b);
 SymInt mod(SymInt a, SymInt b);
+SymInt truncated_product(SymInt size, double factor);  // the whole part; neither is negative
 SymInt sym_min(SymInt a, SymInt b);
 SymInt sym_max(SymInt a, SymInt b);
 inline SymInt operator-(SymInt a) { return SymInt(0) - a; }

@@ -57,7 +57,7 @@ DType Scalar::dtype() const {
     case Kind::bool_:
       return kBool;
     default:
-      return kLong;
+      return int_.is_real() ? default_dtype() : kLong;
   }
 }
 

@@ -103,6 +103,8 @@ def test_label_smoothing_keeps_the_number_of_classes_open(tmp_path, name):
 
 
 RESIZED = {
+    "area, twice": lambda x: F.interpolate(x, scale_factor=2.0, mode="area"),
+    "area, half": lambda x: F.interpolate(x, scale_factor=0.5, mode="area"),
     "area, size": lambda x: F.interpolate(x, size=(5, 4), mode="area"),
     "bicubic, size": lambda x: F.interpolate(x, size=(5, 4), mode="bicubic"),
     "bicubic, aligned size": lambda x: F.interpolate(x, size=(5, 4), mode="bicubic", align_corners=True),
@@ -117,3 +119,75 @@ RESIZED = {
 @pytest.mark.parametrize("name", RESIZED)
 def test_resizing_keeps_sizes_open(tmp_path, name):
     check_run(RESIZED[name], images(), {2: "h"}, tmp_path)
+
+
+FACTORS = {
+    "bilinear": lambda x: F.interpolate(x, scale_factor=1.7, mode="bilinear"),
+    "nearest": lambda x: F.interpolate(x, scale_factor=0.57, mode="nearest"),
+    "area": lambda x: F.interpolate(x, scale_factor=1.7, mode="area"),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_factors_that_are_no_binary_fractions(tmp_path, name):
+    check_run(FACTORS[name], images(), {2: "h"}, tmp_path)
+    tern.save(tern.load(str(tmp_path / "m.pt2")), str(tmp_path / "again.pt2"))
+    again = torch.export.load(tmp_path / "again.pt2").module()
+    for args in images():
+        torch.testing.assert_close(again(*args), FACTORS[name](*args))
+
+
+FLOATS = {
+    "half": lambda x: x.sum() * (x.shape[0] / 2),
+    "root": lambda x: x * x.shape[0] ** 0.5,
+    "integers": lambda x: (x > 0).sum() * (x.shape[0] / 2),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_made_of_sizes_keep_them_open(tmp_path, name):
+    check_run(FLOATS[name], matrices(), {0: "b", 1: "s"}, tmp_path)
+    check_onnx(FLOATS[name], matrices(), {0: "b", 1: "s"}, tmp_path)
+
+
+LOWERED = {
+    "softplus": lambda x: F.softplus(x, beta=2, threshold=1),
+    "eye": lambda x: torch.eye(x.shape[0]) @ x,
+    "select_scatter": lambda x: torch.select_scatter(x, x[:, 1] * 2, 1, 0),
+    "select_scatter, last": lambda x: torch.select_scatter(x, x[:, 1] * 2, 1, -1),
+    "slice_scatter": lambda x: torch.slice_scatter(x, x[:, :2] * 2, 1, 1, 3),
+    "unfold": lambda x: x.unfold(1, 3, 1),
+    "unfold, first": lambda x: x.unfold(0, 2, 1),
+    "diagonal": lambda x: (torch.diagonal(x), torch.diagonal(x, 1), torch.diagonal(x, -2)),
+    "cumprod": lambda x: (x.cumprod(0), x.cumprod(1), (x * 3).long().cumprod(1)),
+    "atan2": lambda x: torch.atan2(x, x.flip(0)),
+    "atan2, axes": lambda x: torch.atan2(x.sign(), x.flip(0).sign() * (x.flip(0).abs() > 1)),
+    "hypot": lambda x: torch.hypot(x, x.flip(0)),
+    "fmax": lambda x: (torch.fmax(x.log(), x), torch.fmin(x, x.log()), torch.fmax(x.long(), x.flip(0).long())),
+    "shifts": lambda x: ((x * 99).long() << 3, (x * 99).long() >> 2, (x * 99).int() >> x.abs().int()),
+    "index_add": lambda x: x.index_add(0, torch.tensor([0, 2, 0]), x[:3], alpha=2),
+    "scatter_reduce": lambda x: [
+        torch.scatter_reduce(x, 0, (x[:3] > 0).long(), x[1:4], how, include_self=False) for how in ("sum", "prod", "amax", "amin")
+    ],
+    "kthvalue": lambda x: (*x.kthvalue(2, 1), *x.kthvalue(3, 0, keepdim=True)),
+}
+
+
+@pytest.mark.parametrize("name", LOWERED)
+def test_operators_become_onnx_with_open_sizes(tmp_path, name):
+    check_onnx(LOWERED[name], matrices(), {0: "b", 1: "s"}, tmp_path)
+
+
+@pytest.mark.parametrize("name", [n for n in RESIZED if not n.startswith("nearest-exact")])
+def test_resizing_becomes_onnx_with_open_sizes(tmp_path, name):
+    check_onnx(RESIZED[name], images(), {2: "h"}, tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(5, 6), (11, 9), (3, 8)])
+def test_antialiased_resizing_with_aligned_corners(tmp_path, mode, size):
+    check_onnx(lambda x: F.interpolate(x, size=size, mode=mode, antialias=True, align_corners=True), images()[:1], {}, tmp_path)
+
+
+def test_columns_become_an_image(tmp_path):
+    check_onnx(lambda x: F.fold(x, (6, 7), (2, 3), padding=1, stride=2, dilation=1), [(torch.randn(4, 12, 16),), (torch.randn(6, 12, 16),)], {0: "b"}, tmp_path)

@@ -124,16 +124,15 @@ void lower_linspace(Call& c) {
                dtype));
 }
 
-void eye(Call& c, int64_t rows, int64_t columns) {
-  if (rows < 0 || columns < 0 || rows * std::max<int64_t>(columns, 1) > (1 << 26))
-    c.refuse("eye of this size cannot be expressed");
+void eye(Call& c, const Size& rows, const Size& columns) {
   DType dtype = c.dtype() == DType::undefined ? default_dtype() : c.dtype();
-  Ref zeros = filled(c, c.constant(std::vector<int64_t>{rows, columns}), Scalar(0), dtype);
+  Size sizes[] = {rows, columns};
+  Ref zeros = filled(c, c.join(sizes), Scalar(0), dtype);
   c.set(
       c.emit("EyeLike", {zeros}, {Attribute::of("dtype", static_cast<int64_t>(data_type_of(dtype)))}, dtype));
 }
-void lower_eye(Call& c) { eye(c, c.integer(0), c.integer(0)); }
-void lower_eye_m(Call& c) { eye(c, c.integer(0), c.integer(1)); }
+void lower_eye(Call& c) { eye(c, c.extent(0), c.extent(0)); }
+void lower_eye_m(Call& c) { eye(c, c.extent(0), c.extent(1)); }
 
 template <bool Normal>
 void lower_random(Call& c) {

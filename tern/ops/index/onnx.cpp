@@ -1,4 +1,6 @@
 // Indexing and scattering in ONNX: advanced indexing becomes GatherND and ScatterND over stacked positions.
+#include <cmath>
+
 #include "tern/onnx/lower.h"
 
 namespace tern::onnx {
@@ -190,9 +192,23 @@ void lower_scatter_value(Call& c) {
   Ref value = c.emit("Expand", {c.constant(c.scalar(3), self.dtype), c.shape(index)});
   c.set(c.emit("ScatterElements", {self, index, value}, scatter_attributes(c, "")));
 }
+// The number that a reduction of others does not notice.
+Tensor neutral(Call& c, DType dtype) {
+  std::string how = reduction(c, c.text(4));
+  if (how == "add" || how == "mul") return tensor(Scalar(how == "mul" ? 1 : 0), {.dtype = dtype});
+  bool low = how == "max";
+  if (is_floating(dtype)) return tensor(Scalar(low ? -INFINITY : INFINITY), {.dtype = dtype});
+  if (dtype != DType::int32 && dtype != DType::int64)
+    c.refuse("include_self=False of this dtype has no ONNX form");
+  int64_t least = dtype == DType::int32 ? INT32_MIN : INT64_MIN;
+  return tensor(Scalar(low ? least : -(least + 1)), {.dtype = dtype});
+}
 void lower_scatter_reduce(Call& c) {
-  if (c.size() > 5 && !c.flag(5)) c.refuse("include_self=False has no ONNX form");
   Ref self = c.tensor(0), index = c.tensor(2);
+  if (c.size() > 5 && !c.flag(5)) {  // what is reduced into starts from what changes nothing
+    Ref start = c.emit("Expand", {c.constant(neutral(c, self.dtype)), c.shape(index)});
+    self = c.emit("ScatterElements", {self, index, start}, scatter_attributes(c, ""));
+  }
   c.set(c.emit("ScatterElements", {self, index, fitted_source(c, 3, index, self.dtype)},
                scatter_attributes(c, reduction(c, c.text(4)))));
 }

@@ -1,5 +1,6 @@
 // Pooling, padding and resizing in ONNX.
 #include "tern/onnx/lower.h"
+#include "tern/ops.h"
 
 namespace tern::onnx {
 
@@ -82,9 +83,27 @@ std::vector<int64_t> spatial_axes(size_t n) {
   return axes;
 }
 
+// Windows of different lengths: an average along one dimension is a product with a matrix of weights, which
+// the graph computes where a size is open.
+Ref window_weights(Call& c, const Size& in, const Size& out, DType dtype) {
+  auto number = [&](int64_t n) { return c.constant(Scalar(n), kLong); };
+  auto range = [&](const Ref& end) { return c.emit("Range", {number(0), end, number(1)}, {}, kLong); };
+  Ref n = c.as_scalar(in), m = c.as_scalar(out), o = range(m);
+  Ref from = c.emit("Div", {c.emit("Mul", {o, n}), m});
+  Ref over =
+      c.emit("Add", {c.emit("Mul", {c.emit("Add", {o, number(1)}), n}), c.emit("Sub", {m, number(1)})});
+  Ref to = c.emit("Div", {over, m});
+  Ref i = c.unsqueeze(range(n), {-1});
+  Ref inside = c.emit("And", {c.emit("GreaterOrEqual", {i, from}), c.emit("Less", {i, to})});
+  return c.emit("Div", {c.cast(inside, dtype), c.cast(c.emit("Sub", {to, from}), dtype)});
+}
+
 template <size_t N, bool Max>
 void lower_adaptive(Call& c) {
-  std::vector<int64_t> wanted = spread(c.ints(1), N, 1);
+  std::vector<Size> sizes = c.extents(1);
+  if (sizes.size() == 1) sizes.resize(N, sizes[0]);
+  std::vector<int64_t> wanted;
+  for (const Size& s : sizes) wanted.push_back(s.is_static() ? s.value : -1);
   bool global = true, divides = true;
   std::vector<int64_t> kernel;
   for (size_t d = 0; d < N; ++d) {
@@ -107,26 +126,20 @@ void lower_adaptive(Call& c) {
     return;
   }
   if (Max) c.refuse("adaptive_max_pool needs static sizes that are multiples of the output's");
-  // Windows of different lengths: an average along one dimension is a product with a matrix of weights.
   Ref y = c.tensor(0);
   int64_t rank = c.rank(0);
   for (size_t d = 0; d < N; ++d) {
-    auto size = c.dim(0, static_cast<int64_t>(d) - static_cast<int64_t>(N));
-    if (!size) c.refuse("adaptive_avg_pool needs sizes that are known");
-    Tensor weights = make_tensor({*size, wanted[d]}, kFloat);
-    float* w = weights.data_ptr<float>();
-    std::fill(w, w + *size * wanted[d], 0.0f);
-    for (int64_t o = 0; o < wanted[d]; ++o) {
-      int64_t from = o * *size / wanted[d], to = ((o + 1) * *size + wanted[d] - 1) / wanted[d];
-      for (int64_t i = from; i < to; ++i) w[i * wanted[d] + o] = 1.0f / static_cast<float>(to - from);
-    }
+    int64_t at = static_cast<int64_t>(d) - static_cast<int64_t>(N);
+    auto size = c.dim(0, at);
+    Size in = size ? Size{*size} : Size{0, c.size_of(c.tensor(0), at)};
+    Ref weights = window_weights(c, in, sizes[d], y.dtype);
     std::vector<int64_t> perm;
     for (int64_t i = 0; i < rank; ++i) perm.push_back(i);
     size_t axis = static_cast<size_t>(rank) - N + d;
     std::swap(perm[axis], perm.back());
     bool last = d + 1 == N;
     if (!last) y = c.transpose(y, perm);
-    y = c.emit("MatMul", {y, c.cast(c.constant(weights), y.dtype)});
+    y = c.emit("MatMul", {y, weights});
     if (!last) y = c.transpose(y, perm);
   }
   c.set(y);
@@ -197,6 +210,10 @@ void resize(Call& c, size_t spatial, const ResizeMode& m, std::vector<Size> size
     auto known = c.dim(0, static_cast<int64_t>(d));
     all.push_back(known ? Size{*known} : Size{0, c.size_of(x, static_cast<int64_t>(d))});
   }
+  if (sizes.empty()) {  // factors that only say how large the result is
+    sizes = c.result_extents();
+    sizes.erase(sizes.begin(), sizes.begin() + 2);
+  }
   if (sizes.size() != spatial) c.refuse("the output size is missing");
   all.insert(all.end(), sizes.begin(), sizes.end());
   c.set(c.emit("Resize", {x, {}, {}, c.join(all)}, std::move(at)));
@@ -244,16 +261,35 @@ void lower_bicubic(Call& c) {
 void lower_bicubic_sizes(Call& c) {
   resize(c, 2, {"cubic", c.flag(2) ? "align_corners" : "half_pixel"}, c.extents(1), {});
 }
+// PyTorch's antialiased filters are centred at (i + 0.5)·step even with align_corners, where the step is
+// (in - 1)/(out - 1): Resize has no such coordinates. The weights are what the filter makes of unit vectors.
+template <bool Cubic>
+void resize_with_weights(Call& c) {
+  Ref y = c.tensor(0);
+  for (int64_t d : {2, 3}) {
+    std::optional<int64_t> in = c.dim(0, d);
+    Size out = c.result_extents()[static_cast<size_t>(d)];
+    if (!in || !out.is_static())
+      c.refuse("antialias=True with align_corners=True needs sizes that are known");
+    Tensor unit = tern::eye(*in).reshape({1, 1, *in, *in});
+    Tensor weights = Cubic ? _upsample_bicubic2d_aa(unit, {out.value, *in}, true)
+                           : _upsample_bilinear2d_aa(unit, {out.value, *in}, true);
+    weights = weights.reshape({out.value, *in});
+    Ref w = c.cast(c.constant(d == 2 ? weights : weights.t().contiguous()), y.dtype);
+    y = d == 2 ? c.emit("MatMul", {w, y}) : c.emit("MatMul", {y, w});
+  }
+  c.set(y);
+}
 template <bool Cubic>
 void lower_antialiased(Call& c) {
-  resize(c, 2, {Cubic ? "cubic" : "linear", c.flag(2) ? "align_corners" : "half_pixel", nullptr, true},
-         c.is_none(1) ? std::vector<Size>() : c.extents(1),
-         c.flag(2) ? std::vector<double>() : factors_of(c, 3));
+  if (c.flag(2)) return resize_with_weights<Cubic>(c);
+  resize(c, 2, {Cubic ? "cubic" : "linear", "half_pixel", nullptr, true},
+         c.is_none(1) ? std::vector<Size>() : c.extents(1), factors_of(c, 3));
 }
 template <bool Cubic>
 void lower_antialiased_sizes(Call& c) {
-  resize(c, 2, {Cubic ? "cubic" : "linear", c.flag(2) ? "align_corners" : "half_pixel", nullptr, true},
-         c.extents(1), {});
+  if (c.flag(2)) return resize_with_weights<Cubic>(c);
+  resize(c, 2, {Cubic ? "cubic" : "linear", "half_pixel", nullptr, true}, c.extents(1), {});
 }
 template <size_t N>
 void lower_nearest_exact_sizes(Call& c) {
@@ -272,7 +308,18 @@ void lower_grid_sampler(Call& c) {
                 Attribute::of("align_corners", int64_t{c.flag(4)})}));
 }
 
+// (self, output_size, kernel_size, dilation, padding, stride)
+void lower_col2im(Call& c) {
+  Batched in(c, 1);
+  Attributes at = {Attribute::of("dilations", spread(c.ints(3), 2, 1)),
+                   Attribute::of("pads", both_sides(spread(c.ints(4), 2, 0))),
+                   Attribute::of("strides", spread(c.ints(5), 2, 1))};
+  Ref kernel = c.constant(spread(c.ints(2), 2, 1));
+  c.set(in.finish(c.emit("Col2Im", {in.x, c.join(c.extents(1)), kernel}, std::move(at))));
+}
+
 constexpr Lowering table[] = {
+    {"aten::col2im", lower_col2im},
     {"aten::max_pool1d", lower_max_pool<1>},
     {"aten::max_pool2d", lower_max_pool<2>},
     {"aten::max_pool3d", lower_max_pool<3>},

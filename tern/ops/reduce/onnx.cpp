@@ -142,6 +142,23 @@ void lower_cumsum(Call& c) {
   c.set(c.emit("CumSum", {x, c.constant(Scalar(c.integer(1)), kLong)}));
 }
 
+// Each place multiplies what stands up to it: ONNX has no running product.
+void lower_cumprod(Call& c) {
+  Ref x = c.cast(c.tensor(0), c.dtype() == DType::undefined ? c.tensor(0).dtype : c.dtype());
+  int64_t rank = c.rank(0), axis = rank ? c.axis(1, 0) : 0;
+  if (rank == 0) return c.set(x);
+  auto number = [&](int64_t n) { return c.constant(Scalar(n), kLong); };
+  Ref n = c.squeeze(c.size_of(c.tensor(0), axis), {0});
+  Ref places = c.emit("Range", {number(0), n, number(1)}, {}, kLong);
+  std::vector<int64_t> behind;
+  for (int64_t d = 1; d < rank - axis; ++d) behind.push_back(d);
+  Ref factors = behind.empty() ? places : c.unsqueeze(places, behind);  // one dim for each behind the axis
+  Ref results = c.unsqueeze(factors, {1});
+  Ref before = c.emit("LessOrEqual", {c.unsqueeze(factors, {0}), results});
+  Ref kept = c.emit("Where", {before, c.unsqueeze(x, {axis}), c.constant(Scalar(1), x.dtype)}, {}, x.dtype);
+  c.set(c.emit("ReduceProd", {kept, c.constant(std::vector<int64_t>{axis + 1})}, keep(false)));
+}
+
 void lower_count_nonzero(Call& c) {
   Ref some = c.cast(c.cast(c.tensor(0), DType::bool_), DType::int64);
   c.set(c.emit("ReduceSum", {some, c.size() > 1 ? axes_of(c, 1) : Ref()}, keep(false)));
@@ -174,6 +191,7 @@ constexpr Lowering table[] = {
     {"aten::norm.ScalarOpt_dim", lower_norm_dim},
     {"aten::norm.Scalar", lower_norm},
     {"aten::cumsum", lower_cumsum},
+    {"aten::cumprod", lower_cumprod},
     {"aten::count_nonzero", lower_count_nonzero},
     {"aten::count_nonzero.dim_IntList", lower_count_nonzero},
 };

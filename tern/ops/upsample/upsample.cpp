@@ -170,19 +170,7 @@ Dims resized(const Tensor& input, std::optional<Span<const SymInt>> output_size,
           output_size ? "output_size" : "scale_factors", given, dims);
   if (output_size) return Dims(*output_size);
   Dims sizes;
-  for (size_t d = 0; d < dims; ++d) {
-    SymInt in = input.sizes()[d + 2];
-    double factor = (*factors)[d];
-    // A factor with a short binary fraction keeps a symbolic size symbolic.
-    double scaled = factor * (1 << 20);
-    if (in.is_symbolic() && scaled == std::floor(scaled) && std::abs(factor) < (1 << 20)) {
-      int64_t numerator = static_cast<int64_t>(scaled), denominator = 1 << 20;
-      while (numerator % 2 == 0 && denominator > 1) numerator /= 2, denominator /= 2;
-      sizes.push_back(denominator == 1 ? in * numerator : floor_div(in * numerator, denominator));
-    } else {
-      sizes.push_back(static_cast<int64_t>(static_cast<double>(in.guard_int()) * factor));
-    }
-  }
+  for (size_t d = 0; d < dims; ++d) sizes.push_back(truncated_product(input.sizes()[d + 2], (*factors)[d]));
   return sizes;
 }
 std::optional<double> factor_at(std::optional<Span<const double>> factors, size_t i) {

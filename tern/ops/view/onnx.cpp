@@ -189,16 +189,24 @@ void lower_as_strided(Call& c) {
   take_positions(c, c.tensor(0), positions, size);
 }
 
+// 0, step, ... below the end; a dim that the graph knows only when it runs among them.
+Ref range(Call& c, const Ref& end, int64_t step = 1) {
+  Ref r = c.emit("Range", {c.constant(Scalar(0), kLong), end, c.constant(Scalar(step), kLong)}, {}, kLong);
+  r.rank = 1;
+  return r;
+}
+Size extent_of(Call& c, int64_t d) {
+  if (auto n = c.dim(0, d)) return {*n};
+  return {0, c.size_of(c.tensor(0), d)};
+}
+
 void lower_unfold(Call& c) {
   int64_t rank = c.rank(0), axis = wrapped(c.integer(1), rank), size = c.integer(2), step = c.integer(3);
-  int64_t n = static_dim(c, axis, "unfold");
-  if (rank == 0 || step < 1 || size > n) c.refuse("unfold of these sizes cannot be expressed");
-  int64_t windows = (n - size) / step + 1;
-  std::vector<int64_t> positions;
-  for (int64_t w = 0; w < windows; ++w)
-    for (int64_t k = 0; k < size; ++k) positions.push_back(w * step + k);
-  Ref y = c.emit("Gather", {c.tensor(0), c.constant(from_vector(positions, {windows, size}))},
-                 {Attribute::of("axis", axis)});
+  if (rank == 0 || step < 1) c.refuse("unfold of these sizes cannot be expressed");
+  Ref starts =
+      range(c, c.emit("Sub", {c.as_scalar(extent_of(c, axis)), c.constant(Scalar(size - 1), kLong)}), step);
+  Ref positions = c.emit("Add", {c.unsqueeze(starts, {-1}), range(c, c.constant(Scalar(size), kLong))});
+  Ref y = c.emit("Gather", {c.tensor(0), positions}, {Attribute::of("axis", axis)});
   std::vector<int64_t> perm;
   for (int64_t d = 0; d <= rank; ++d)
     if (d != axis + 1) perm.push_back(d);
@@ -209,23 +217,27 @@ void lower_unfold(Call& c) {
 void lower_diagonal(Call& c) {
   int64_t rank = c.rank(0), offset = c.integer(1), a = wrapped(c.integer(2), rank),
           b = wrapped(c.integer(3), rank);
-  int64_t rows = static_dim(c, a, "diagonal"), columns = static_dim(c, b, "diagonal");
   std::vector<int64_t> perm;
   std::vector<Size> shape;
   for (int64_t d = 0; d < rank; ++d)
     if (d != a && d != b) {
       perm.push_back(d);
-      auto n = c.dim(0, d);
-      shape.push_back(n ? Size{*n} : Size{0, c.size_of(c.tensor(0), d)});
+      shape.push_back(extent_of(c, d));
     }
   perm.push_back(a), perm.push_back(b);
-  shape.push_back({rows * columns});
-  std::vector<int64_t> positions;
-  for (int64_t r = std::max<int64_t>(0, -offset), k = std::max<int64_t>(0, offset); r < rows && k < columns;
-       ++r, ++k)
-    positions.push_back(r * columns + k);
+  Ref rows = c.as_scalar(extent_of(c, a)), columns = c.as_scalar(extent_of(c, b));
+  auto number = [&](int64_t n) { return c.constant(Scalar(n), kLong); };
+  int64_t down = std::max<int64_t>(0, -offset), right = std::max<int64_t>(0, offset);
+  Size all{0, c.emit("Mul", {rows, columns})};
+  all.ref.rank = 0;
+  shape.push_back(all);
+  // Element k of the diagonal stands at (down + k)·columns + right + k.
+  Ref count = c.emit("Min", {c.emit("Sub", {rows, number(down)}), c.emit("Sub", {columns, number(right)})});
+  Ref first = c.emit("Add", {c.emit("Mul", {columns, number(down)}), number(right)});
+  Ref positions =
+      c.emit("Add", {c.emit("Mul", {range(c, count), c.emit("Add", {columns, number(1)})}), first});
   Ref flat = c.reshape(c.transpose(c.tensor(0), perm), shape);
-  c.set(c.emit("Gather", {flat, c.constant(positions)}, {Attribute::of("axis", int64_t{-1})}));
+  c.set(c.emit("Gather", {flat, positions}, {Attribute::of("axis", int64_t{-1})}));
 }
 
 void lower_repeat(Call& c) {
@@ -279,7 +291,12 @@ Ref replaced(Call& c, const Ref& self, const Ref& src, int64_t axis, const Size&
 void lower_slice_scatter(Call& c) {
   int64_t rank = c.rank(0), axis = wrapped(c.integer(2), rank);
   Ref self = c.tensor(0), src = c.cast(c.tensor(1), self.dtype);
-  int64_t n = static_dim(c, axis, "slice_scatter"), step = c.integer(5);
+  int64_t step = c.integer(5);
+  if (!c.dim(0, axis) && step == 1) {  // Slice counts from the end and cuts off what lies beyond it
+    int64_t start = c.is_none(3) ? 0 : c.integer(3), end = c.is_none(4) ? INT64_MAX : c.integer(4);
+    return c.set(replaced(c, self, src, axis, {start}, {end}, INT64_MAX));
+  }
+  int64_t n = static_dim(c, axis, "slice_scatter");
   auto bound = [&](size_t i, int64_t otherwise) {
     int64_t v = c.is_none(i) ? otherwise : c.integer(i);
     return std::min(std::max<int64_t>(v < 0 ? v + n : v, 0), n);
@@ -296,11 +313,12 @@ void lower_slice_scatter(Call& c) {
 }
 
 void lower_select_scatter(Call& c) {
-  int64_t axis = wrapped(c.integer(2), c.rank(0)), n = static_dim(c, axis, "select_scatter"),
-          index = c.integer(3);
-  if (index < 0) index += n;
+  int64_t axis = wrapped(c.integer(2), c.rank(0)), index = c.integer(3);
+  std::optional<int64_t> n = c.dim(0, axis);
+  if (index < 0 && n) index += *n;
+  int64_t end = index == -1 ? INT64_MAX : index + 1;
   Ref self = c.tensor(0), src = c.unsqueeze(c.cast(c.tensor(1), self.dtype), {axis});
-  c.set(replaced(c, self, src, axis, {index}, {index + 1}, n));
+  c.set(replaced(c, self, src, axis, {index}, {end}, n.value_or(INT64_MAX)));
 }
 
 constexpr Lowering table[] = {
