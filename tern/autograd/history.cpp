@@ -15,8 +15,8 @@ AutogradMeta& autograd_meta(const Tensor& t) {
   if (!t->autograd) {
     t->autograd = new AutogradMeta;
     t->free_autograd = [](AutogradMeta* m) {
-      if (m->retains_grad && m->node)
-        for (auto& [output, target] : m->node->retained)
+      if (auto node = m->retained_by.lock())
+        for (auto& [output, target] : node->retained)
           if (target == m) target = nullptr;
       delete m;
     };
@@ -197,12 +197,23 @@ Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
   return t;
 }
 
+namespace {
+// A tensor keeps the gradient of what it is now, also after a change in place.
+void retain_here(AutogradMeta& meta) {
+  if (auto before = meta.retained_by.lock())
+    std::erase_if(before->retained, [&](const auto& entry) { return entry.second == &meta; });
+  meta.node->retained.push_back({meta.output, &meta});
+  meta.retained_by = meta.node;
+}
+}  // namespace
+
 void set_history(const Tensor& t, std::shared_ptr<GradNode> node, uint32_t output) {
   AutogradMeta& meta = autograd_meta(t);
   meta.node = std::move(node);
   meta.output = output;
   meta.version = t.version();
   t->rungs |= rung_autograd;
+  if (meta.retains_grad) retain_here(meta);
 }
 
 Shape shape_of(const Tensor& t) {
@@ -437,7 +448,7 @@ void Tensor::retain_grad() const {
   AutogradMeta& meta = autograd_meta(*this);
   if (meta.retains_grad) return;
   meta.retains_grad = true;
-  meta.node->retained.push_back({meta.output, &meta});
+  autograd::retain_here(meta);
 }
 
 void Tensor::backward() const { backward(Tensor()); }

@@ -122,6 +122,7 @@ struct AutogradMeta {
   Tensor grad;
   uint32_t version = 0;  // of a view: the storage's version that `node` speaks of
   bool retains_grad = false;
+  std::weak_ptr<autograd::GradNode> retained_by;  // the node that knows of it
   bool inference = false;
   autograd::ViewOrigin origin = autograd::ViewOrigin::plain;
   std::vector<std::pair<int, autograd::Hook>> hooks;  // of a leaf

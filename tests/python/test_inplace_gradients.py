@@ -194,6 +194,60 @@ def a_graph_is_freed_after_a_change_through_a_view(T):
     z.backward()
 
 
+# ---- gradients that tensors keep ----
+
+
+@program
+def a_kept_gradient_accumulates(T):
+    x = leaf(T)
+    y = x * 2
+    y.retain_grad()
+    z = (y * y).sum()
+    z.backward(retain_graph=True)
+    z.backward()
+    return y.grad
+
+
+@program
+def a_kept_gradient_has_a_graph_and_memory_of_its_own(T):
+    x = leaf(T)
+    y = x * 2
+    y.retain_grad()
+    z = (y**3).sum()
+    z.backward(create_graph=True)
+    z.backward(create_graph=True)
+    return y.grad, *T.autograd.grad(y.grad.sum(), x)
+
+
+@program
+def the_gradient_of_what_it_is_after_a_change(T):
+    x = leaf(T)
+    y = x * 2
+    v = y[0]
+    y.retain_grad()
+    v.retain_grad()
+    y.mul_(3)
+    y[1].mul_(2)
+    ((y * y).sum() + (v * v).sum()).backward()
+    return y.grad, v.grad, x.grad
+
+
+@program
+def a_tensor_that_keeps_its_gradient_ends_after_a_change(T):
+    x = leaf(T)
+    y = x * 2
+    y.retain_grad()
+    z = y + 1
+    y.detach_()
+    y = None
+    z = z + x
+    z.retain_grad()
+    w = z.sum()
+    z.add_(1)
+    z = None
+    w.backward()
+
+
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_same(function):
     want, got = outcome(torch, function), outcome(tern, function)
