@@ -173,7 +173,8 @@ std::vector<Tensor> execute(const std::vector<Edge>& roots, const std::vector<Te
         if (grads[r].defined()) grads[r] = run_hook(hook, grads[r]);
     for (auto& [output, target] : node->retained)
       if (target && grads[output].defined())
-        target->grad = create_graph ? grads[output] : grads[output].detach();
+        target->grad = target->grad.defined() ? target->grad + grads[output]
+                                              : tern::clone(grads[output], MemoryFormat::contiguous);
     if (auto it = captures.find(node); it != captures.end()) {
       // The hooks of a leaf, which otherwise run when the gradient is accumulated.
       if (Tensor leaf = node->variable(); leaf.defined() && grads[0].defined())

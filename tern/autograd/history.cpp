@@ -1,5 +1,6 @@
 #include "tern/autograd/history.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "tern/base/format.h"
@@ -14,8 +15,8 @@ AutogradMeta& autograd_meta(const Tensor& t) {
   if (!t->autograd) {
     t->autograd = new AutogradMeta;
     t->free_autograd = [](AutogradMeta* m) {
-      if (m->retains_grad && m->node)
-        for (auto& [output, target] : m->node->retained)
+      if (auto node = m->retained_by.lock())
+        for (auto& [output, target] : node->retained)
           if (target == m) target = nullptr;
       delete m;
     };
@@ -59,14 +60,12 @@ struct Accumulate : GradNode {
 
 // The gradient of a view that follows its base: made when an in-place change gave the base a new history.
 struct FollowBase : GradNode {
-  Shape base;
-  Dims sizes, strides;
-  SymInt offset;
+  ViewPlace place;
 
+  FollowBase(const Tensor& view, const Tensor& base) : place(view, base) {}
   std::vector<Tensor> apply(Span<const Tensor> grads) override {
-    Tensor full = tern::zeros(base.sizes, base.dtype);
-    Tensor slot = tern::as_strided_scatter(full, grads[0], sizes, strides, offset);
-    return {slot};
+    Tensor memory = place.in_memory(tern::zeros(place.base.sizes, place.base.dtype));
+    return {place.from_memory(place.with_part(memory, grads[0]))};
   }
   std::string name() const override { return "AsStridedBackward0"; }
 };
@@ -146,6 +145,17 @@ SavedTensor::SavedTensor(const Tensor& t, bool output_of_node) {
   }
 }
 
+void fail_released() {
+  fail(
+      "Trying to backward through the graph a second time (or directly access saved tensors after they "
+      "have already "
+      "been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+      "autograd.grad(). "
+      "Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
+      "access "
+      "saved tensors after calling backward.");
+}
+
 Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
   if (!present) return {};
   if (packed) {
@@ -162,15 +172,7 @@ Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
       set_history(t, packed->edge.node, packed->edge.input);
     return t;
   }
-  if (!data.defined())
-    fail(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they "
-        "have already "
-        "been freed). Saved intermediate values of the graph are freed when you call .backward() or "
-        "autograd.grad(). "
-        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to "
-        "access "
-        "saved tensors after calling backward.");
+  if (!data.defined()) fail_released();
   if (data.version() != version) {
     std::string producer_name;
     if (is_output && self)
@@ -195,18 +197,77 @@ Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
   return t;
 }
 
+namespace {
+// A tensor keeps the gradient of what it is now, also after a change in place.
+void retain_here(AutogradMeta& meta) {
+  if (auto before = meta.retained_by.lock())
+    std::erase_if(before->retained, [&](const auto& entry) { return entry.second == &meta; });
+  meta.node->retained.push_back({meta.output, &meta});
+  meta.retained_by = meta.node;
+}
+}  // namespace
+
 void set_history(const Tensor& t, std::shared_ptr<GradNode> node, uint32_t output) {
   AutogradMeta& meta = autograd_meta(t);
   meta.node = std::move(node);
   meta.output = output;
   meta.version = t.version();
   t->rungs |= rung_autograd;
+  if (meta.retains_grad) retain_here(meta);
 }
 
 Shape shape_of(const Tensor& t) {
   Shape s(t.sizes(), t.dtype());
   s.device = t.device();
   return s;
+}
+
+namespace {
+bool is_empty(Span<const SymInt> sizes) {
+  return std::any_of(sizes.begin(), sizes.end(), [](SymInt n) { return surely_eq(n, 0); });
+}
+}  // namespace
+
+ViewPlace::ViewPlace(const Tensor& of, const Tensor& whole)
+    : base(shape_of(whole)),
+      view(shape_of(of)),
+      base_strides(whole.strides()),
+      strides(of.strides()),
+      offset(of.offset() - whole.offset()),
+      row_major(whole.is_contiguous()) {
+  if (whole.is_complex() && !of.is_complex()) offset = of.offset() - whole.offset() * 2;
+  if (!whole.is_complex() && of.is_complex()) offset = of.offset() - floor_div(whole.offset(), 2);
+}
+
+Tensor ViewPlace::in_memory(const Tensor& whole) const {
+  Tensor memory = whole;
+  if (!row_major) {
+    SymInt extent = 1;
+    for (size_t d = 0; d < base_strides.size(); ++d) extent += (base.sizes[d] - 1) * base_strides[d];
+    memory = as_strided_scatter(zeros({extent}, whole.dtype(), {}, whole.device()), whole, base.sizes,
+                                base_strides, 0);
+  } else if (!whole.is_contiguous() || !surely_eq(whole.offset(), 0)) {
+    memory = clone(whole, MemoryFormat::contiguous);
+  }
+  if (is_complex(base.dtype) == is_complex(view.dtype)) return memory;
+  return is_complex(base.dtype) ? view_as_real(memory) : view_as_complex(reshape(memory, {-1, 2}));
+}
+
+Tensor ViewPlace::from_memory(const Tensor& memory) const {
+  Tensor whole = memory;
+  if (is_complex(base.dtype) != is_complex(view.dtype))
+    whole = is_complex(base.dtype) ? view_as_complex(memory) : view_as_real(memory);
+  if (!row_major) return as_strided(reshape(whole, {-1}), base.sizes, base_strides, 0);
+  return is_complex(view.dtype) && !is_complex(base.dtype) ? reshape(whole, base.sizes) : whole;
+}
+
+Tensor ViewPlace::part(const Tensor& memory) const {
+  return is_empty(view.sizes) ? zeros(view.sizes, memory.dtype(), {}, memory.device())
+                              : as_strided(memory, view.sizes, strides, offset);
+}
+
+Tensor ViewPlace::with_part(const Tensor& memory, const Tensor& part) const {
+  return is_empty(view.sizes) ? memory : as_strided_scatter(memory, part, view.sizes, strides, offset);
 }
 
 namespace {
@@ -248,11 +309,7 @@ Edge grad_edge(const Tensor& t) {
            "a view of a nested tensor has no gradient after the nested tensor was changed in place; make the "
            "view "
            "again");
-    auto node = std::make_shared<FollowBase>();
-    node->base = shape_of(base);
-    node->sizes = Dims(t.sizes());
-    node->strides = Dims(t.strides());
-    node->offset = t.offset() - base.offset();
+    auto node = std::make_shared<FollowBase>(t, base);
     node->edges = {grad_edge(base)};
     node->result_shapes = {shape_of(t)};
     set_history(t, node, 0);
@@ -391,7 +448,7 @@ void Tensor::retain_grad() const {
   AutogradMeta& meta = autograd_meta(*this);
   if (meta.retains_grad) return;
   meta.retains_grad = true;
-  meta.node->retained.push_back({meta.output, &meta});
+  autograd::retain_here(meta);
 }
 
 void Tensor::backward() const { backward(Tensor()); }

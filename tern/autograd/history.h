@@ -61,8 +61,6 @@ struct PackedTensor {
 struct SavedTensor {
   Tensor data;
   std::shared_ptr<PackedTensor> packed;  // instead of `data`
-  std::weak_ptr<GradNode>
-      producer;  // of an output of the node itself: kept weakly, or it would never be freed
   uint32_t output = 0;
   uint32_t version = 0;
   bool is_output = false;
@@ -76,6 +74,23 @@ struct SavedTensor {
     packed.reset();
   }
 };
+
+// Where a view lies in its base. Its geometry counts in the memory of the base, which a gradient of the base
+// is brought to first.
+struct ViewPlace {
+  Shape base, view;
+  Dims base_strides, strides;
+  SymInt offset;          // in elements of the view, from the base's first one
+  bool row_major = true;  // the base is
+
+  ViewPlace(const Tensor& view, const Tensor& base);
+  Tensor in_memory(const Tensor& whole) const;
+  Tensor from_memory(const Tensor& memory) const;
+  Tensor part(const Tensor& memory) const;  // what the view sees
+  Tensor with_part(const Tensor& memory, const Tensor& part) const;
+};
+
+[[noreturn]] void fail_released();  // what a node saved has been freed
 
 // How a view came about decides whether it may be changed in place.
 enum class ViewOrigin : uint8_t { plain, one_of_many, no_grad, inference };
@@ -107,6 +122,7 @@ struct AutogradMeta {
   Tensor grad;
   uint32_t version = 0;  // of a view: the storage's version that `node` speaks of
   bool retains_grad = false;
+  std::weak_ptr<autograd::GradNode> retained_by;  // the node that knows of it
   bool inference = false;
   autograd::ViewOrigin origin = autograd::ViewOrigin::plain;
   std::vector<std::pair<int, autograd::Hook>> hooks;  // of a leaf

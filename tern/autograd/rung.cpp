@@ -38,6 +38,14 @@ Tensor without_data(const Tensor& t) {
   return meta;
 }
 
+// What the tensor is now, as a result of what made it.
+Tensor copy_with_history(const Tensor& t) {
+  NoGrad no_grad;
+  Tensor copy = tern::clone(t.shallow_copy());
+  if (Edge edge = grad_edge(t); edge.node) set_history(copy, edge.node, edge.input);
+  return copy;
+}
+
 struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
   const Op* op;
   std::vector<SavedArg> args;
@@ -60,12 +68,7 @@ struct OpNode : GradNode, std::enable_shared_from_this<OpNode> {
           else if (keep) {
             // An in-place operator is about to overwrite its first argument.
             bool overwritten = i == 0 && the_op.is(op_inplace);
-            if (overwritten) {
-              NoGrad no_grad;
-              s.tensor = SavedTensor(tern::clone(a[i].tensor_ptr->shallow_copy()));
-            } else {
-              s.tensor = SavedTensor(*a[i].tensor_ptr);
-            }
+            s.tensor = SavedTensor(overwritten ? copy_with_history(*a[i].tensor_ptr) : *a[i].tensor_ptr);
           } else if (keep_meta)
             s.tensor = SavedTensor(without_data(*a[i].tensor_ptr));
           break;
@@ -207,26 +210,26 @@ struct Overwritten : GradNode {
 // The history of a base after an in-place change of one of its views: the gradient outside the view passes
 // through, inside it goes through the operator's own backward.
 struct CopySlices : GradNode {
-  std::shared_ptr<GradNode> inner;
-  Shape base;
-  Dims sizes, strides;
-  SymInt offset;
+  std::shared_ptr<GradNode> inner;  // null after release
+  ViewPlace place;
 
+  CopySlices(std::shared_ptr<GradNode> node, const Tensor& view, const Tensor& base)
+      : inner(std::move(node)), place(view, base) {}
   std::vector<Tensor> apply(Span<const Tensor> grads) override {
-    Tensor whole = grads[0];
-    Tensor slice = as_strided(whole.is_contiguous() ? whole : whole.contiguous(), sizes, strides, offset);
-    std::vector<Tensor> inside = inner->apply(Span<const Tensor>(&slice, 1));
-    // Edge 0 is the base: what the operator passes on to its first argument replaces the slice.
-    Tensor through = !inside.empty() && inside[0].defined() ? fit_gradient(inside[0], {sizes, base.dtype})
-                                                            : zeros_like(slice);
-    std::vector<Tensor> result = std::move(inside);
+    if (!inner) fail_released();
+    Tensor memory = place.in_memory(grads[0]);
+    Tensor slice = place.part(memory);
+    std::vector<Tensor> result = inner->apply(Span<const Tensor>(&slice, 1));
     result.resize(edges.size());
-    result[0] = as_strided_scatter(whole.is_contiguous() ? whole : whole.contiguous(), through, sizes,
-                                   strides, offset);
+    // Edge 0 is the base: what the operator passes on to its first argument replaces the slice.
+    Tensor through = result[0].defined() ? fit_gradient(result[0], place.view) : zeros_like(slice);
+    result[0] = place.from_memory(place.with_part(memory, through));
     return result;
   }
   std::string name() const override { return "CopySlices"; }
-  void release() override { inner->release(); }
+  // A saved result of the operator leads to `inner` itself in the graph of a second derivative, where it runs
+  // after this node: it keeps what it saved until then.
+  void release() override { inner.reset(); }
 };
 
 bool wants_grad(const Op& op, const Arg* args, uint64_t* wanted) {
@@ -348,13 +351,8 @@ void rebase(const Tensor& self, const std::shared_ptr<GradNode>& node) {
   }
   self->base->refs.add();
   Tensor base = Tensor::adopt(self->base);
-  auto slices = std::make_shared<CopySlices>();
-  slices->inner = node;
-  slices->base = shape_of(base);
-  slices->result_shapes = {slices->base};
-  slices->sizes = Dims(self.sizes());
-  slices->strides = Dims(self.strides());
-  slices->offset = self.offset() - base.offset();
+  auto slices = std::make_shared<CopySlices>(node, self, base);
+  slices->result_shapes = {slices->place.base};
   slices->edges = node->edges;
   Edge old = (base->rungs & rung_autograd) ? grad_edge(base) : Edge{};
   if (slices->edges.empty()) slices->edges.resize(1);
@@ -435,7 +433,9 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
     return outputs[i].defined() && differentiable_type(outputs[i]) &&
            !(i < 8 && op.is(op_plain_result(static_cast<int>(i))));
   };
-  if (mutates) {
+  if (mutates && op.is(op_geometry)) {
+    set_history(*self, node, 0);  // another look at the same elements: a base has no part in it
+  } else if (mutates) {
     rebase(*self, node);
   } else {
     for (size_t i = 0; i < outputs.size(); ++i)

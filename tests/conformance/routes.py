@@ -426,9 +426,9 @@ def differentiable(t):
 
 
 class Twins:
-    """Leaves of both libraries over the same numbers, and the results of the call with them, or of its form in place."""
+    """Leaves of both libraries over the same numbers, and the results of the call with them; or what its form in place has written to."""
 
-    def __init__(self, call, inplace=None):
+    def __init__(self, call, inplace=None, place=None):
         if call.func._schema.is_mutable:
             raise NotHere("mutates")
         func, name = (inplace, inplace.name()) if inplace else (call.func, call.name)
@@ -445,10 +445,14 @@ class Twins:
         if not self.leaves:
             raise NotHere("nothing to differentiate")
 
-        def written(args):
-            return [args[0].clone(), *args[1:]] if inplace else args
+        def run(run_one, what, T, args, kwargs):
+            if not inplace:
+                return run_one(what, args, kwargs)
+            whole, view = place(T, args[0])
+            run_one(what, [view, *args[1:]], kwargs)
+            return whole
 
-        result = of_pytorch(func, written(args), kwargs)
+        result = run(of_pytorch, func, torch, args, kwargs)
         outs = [t for t in tree_flatten(result)[0] if isinstance(t, torch.Tensor)]
         self.outs = [t for t in outs if t.requires_grad]
         if not self.outs:
@@ -461,7 +465,7 @@ class Twins:
                 self.mine.append(made)
             return made
 
-        mine = flat(of_tern(name, written(to_tern(args, mirror)), to_tern(kwargs, mirror)))
+        mine = flat(run(of_tern, name, tern, to_tern(args, mirror), to_tern(kwargs, mirror)))
         self.history = [t.requires_grad for t in mine], [t.requires_grad for t in outs]
         self.my_outs = [t for t in mine if t.requires_grad]
 
@@ -493,11 +497,45 @@ def gradient(call):
     check_first_gradients(Twins(call))
 
 
-def inplace_gradient(call):
+# Where an operator in place writes: (what is looked at afterwards, what the operator is given).
+
+
+def written_whole(T, t):
+    whole = t.clone()
+    return whole, whole
+
+
+def written_select(T, t):
+    whole = T.stack([t, t])
+    return whole, whole[1]
+
+
+def written_slice(T, t):
+    whole = T.cat([t, t])
+    return whole, whole[t.shape[0]:]
+
+
+def written_transpose(T, t):
+    whole = t.transpose(0, -1).contiguous() * 1
+    return whole, whole.transpose(0, -1)
+
+
+def inplace_twins(call):
     variant = None if call.func._schema.is_mutable else inplace_variant(call.func)
     if variant is None or not call.args or not differentiable(call.args[0]):
         raise NotHere("no in-place form with a gradient")
-    check_first_gradients(Twins(call, variant))
+    for place in [written_whole, written_select] + [written_slice, written_transpose] * (call.args[0].dim() > 0):
+        yield Twins(call, variant, place)
+
+
+def inplace_gradient(call):
+    for twins in inplace_twins(call):
+        check_first_gradients(twins)
+
+
+def inplace_double_gradient(call):
+    for twins in inplace_twins(call):
+        check_double_gradients(twins)
 
 
 def check_first_gradients(twins):
@@ -514,7 +552,10 @@ def check_first_gradients(twins):
 def double_gradient(call):
     if base_name(call) in SPECTRAL:
         raise NotHere("depends on the vectors' factors")
-    twins = Twins(call)
+    check_double_gradients(Twins(call))
+
+
+def check_double_gradients(twins):
     cotangents = [weights(t).requires_grad_() for t in twins.outs]
     try:
         first = torch.autograd.grad(twins.outs, twins.leaves, cotangents, allow_unused=True, create_graph=True)
@@ -584,5 +625,6 @@ ROUTES = {
     "symbolic": (symbolic, ("float32", "int64")),
     "gradient": (gradient, ("float64", "complex128")),
     "inplace_gradient": (inplace_gradient, ("float64",)),
+    "inplace_double": (inplace_double_gradient, ("float64",)),
     "double": (double_gradient, ("float64", "complex128")),
 }

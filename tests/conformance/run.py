@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 KNOWN = HERE / "known_differences.txt"
 REPORT = ROOT / "docs" / "conformance.md"
-ROUTES = "forward strides noncontiguous out inplace fake symbolic gradient inplace_gradient double python errors".split()
+ROUTES = "forward strides noncontiguous out inplace fake symbolic gradient inplace_gradient inplace_double double python errors".split()
 DTYPES = "any bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128".split()
 
 
@@ -162,7 +162,8 @@ def write_report(passed, failed, missing, settled):
         "fake": "the shape rule alone against the kernel",
         "symbolic": "symbolic sizes, evaluated at the sample's sizes and at others the guards allow",
         "gradient": "gradients of every floating-point argument",
-        "inplace_gradient": "gradients through the form with `_`",
+        "inplace_gradient": "gradients through the form with `_`, on a whole tensor and through views",
+        "inplace_double": "gradients of these gradients",
         "double": "gradients of the gradients",
         "python": "the Python function, overloads chosen by the arguments",
         "errors": "calls PyTorch refuses: refused, with a message that begins alike",
