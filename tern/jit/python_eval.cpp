@@ -324,19 +324,27 @@ PythonValue PythonEvaluator::attribute(const PV& owner, const std::string& name,
   switch (owner.kind) {
     case PV::name: {
       std::string full = owner.text + "." + name;
-      static const std::unordered_map<std::string_view, DType> dtypes = {{"torch.float", kFloat},
-                                                                         {"torch.float32", kFloat},
-                                                                         {"torch.float64", DType::float64},
-                                                                         {"torch.double", DType::float64},
-                                                                         {"torch.float16", DType::float16},
-                                                                         {"torch.half", DType::float16},
-                                                                         {"torch.bfloat16", DType::bfloat16},
-                                                                         {"torch.int64", kLong},
-                                                                         {"torch.long", kLong},
-                                                                         {"torch.int32", DType::int32},
-                                                                         {"torch.int", DType::int32},
-                                                                         {"torch.uint8", DType::uint8},
-                                                                         {"torch.bool", DType::bool_}};
+      static const std::unordered_map<std::string_view, DType> dtypes = {
+          {"torch.float", kFloat},
+          {"torch.float32", kFloat},
+          {"torch.float64", DType::float64},
+          {"torch.double", DType::float64},
+          {"torch.float16", DType::float16},
+          {"torch.half", DType::float16},
+          {"torch.bfloat16", DType::bfloat16},
+          {"torch.int64", kLong},
+          {"torch.long", kLong},
+          {"torch.int32", DType::int32},
+          {"torch.int", DType::int32},
+          {"torch.uint8", DType::uint8},
+          {"torch.int16", DType::int16},
+          {"torch.short", DType::int16},
+          {"torch.int8", DType::int8},
+          {"torch.complex64", DType::complex64},
+          {"torch.cfloat", DType::complex64},
+          {"torch.complex128", DType::complex128},
+          {"torch.cdouble", DType::complex128},
+          {"torch.bool", DType::bool_}};
       if (auto it = dtypes.find(full); it != dtypes.end()) return tern::Value(it->second);
       if (full == "math.pi") return tern::Value(3.141592653589793);
       if (full == "math.e") return tern::Value(2.718281828459045);
@@ -481,6 +489,7 @@ bool PythonEvaluator::is_container(std::string_view n) {
 PythonValue PythonEvaluator::subscript(const Expr& e, Names& names) {
   PV owner = value(*e.items[0], names);
   const Expr& index = *e.items[1];
+  if (owner.kind == PV::plain && owner.value.is_tensor()) return index_tensor(owner.value.tensor(), e, names);
   if (index.kind == ExprKind::slice) {
     auto bound = [&](size_t i, int64_t otherwise) {
       return index.items[i] ? to_value(value(*index.items[i], names), "a bound").to_int() : otherwise;
@@ -514,12 +523,43 @@ PythonValue PythonEvaluator::subscript(const Expr& e, Names& names) {
     std::vector<PV> all = items(owner, e.at);
     return all[position(at, all.size(), e.at)];
   }
-  if (owner.kind == PV::plain && owner.value.is_tensor()) {
-    PythonArgs args;
-    args.positional = {PV(tern::Value(0)), at};
-    return pointing(e.at, [&] { return call_tensor_method(owner.value.tensor(), "select", args); });
-  }
   error(e.at, "this cannot be indexed in __init__");
+}
+
+// Each index in turn: an int selects, a slice slices, None unsqueezes.
+PythonValue PythonEvaluator::index_tensor(Tensor t, const Expr& e, Names& names) {
+  std::vector<const Expr*> parts;
+  for (size_t i = 1; i < e.items.size(); ++i) {
+    const Expr& part = *e.items[i];
+    if (part.kind != ExprKind::tuple) parts.push_back(&part);
+    for (size_t k = 0; part.kind == ExprKind::tuple && k < part.items.size(); ++k)
+      parts.push_back(part.items[k].get());
+  }
+  int64_t dim = 0;
+  for (const Expr* part : parts) {
+    auto method = [&](const char* name, std::vector<PV> positional) {
+      PythonArgs args;
+      args.positional = std::move(positional);
+      args.positional.insert(args.positional.begin(), PV(tern::Value(dim)));
+      t = pointing(part->at, [&] { return call_tensor_method(t, name, args); }).value.tensor();
+    };
+    if (part->kind == ExprKind::slice) {
+      auto bound = [&](size_t i) { return part->items[i] ? value(*part->items[i], names) : PV(); };
+      method("slice", {bound(0), bound(1), part->items[2] ? bound(2) : PV(tern::Value(1))});
+      ++dim;
+      continue;
+    }
+    PV at = value(*part, names);
+    if (at.is_none()) {
+      method("unsqueeze", {});
+      ++dim;
+    } else if (at.kind == PV::plain && at.value.is_int()) {
+      method("select", {at});
+    } else {
+      error(part->at, "a tensor is indexed with ints, slices and None in __init__");
+    }
+  }
+  return tern::Value(t);
 }
 
 size_t PythonEvaluator::position(const PV& index, size_t size, uint32_t at) {

@@ -91,6 +91,7 @@ class PythonEvaluator {
   static bool is_container(std::string_view n);
 
   PV subscript(const Expr& e, Names& names);
+  PV index_tensor(Tensor t, const Expr& e, Names& names);
   size_t position(const PV& index, size_t size, uint32_t at);
 
   std::vector<PV> items(const PV& v, uint32_t at);

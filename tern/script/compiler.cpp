@@ -506,14 +506,7 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     if (!attributes.empty() && std::all_of(type.attributes.begin(), type.attributes.end(), named_whole))
       unit.by_attributes_.emplace(attributes, &type);
   }
-  for (const Def& d : c.methods) {
-    Function& f = add_method(type, type.file_, d);
-    for (const std::string& decorator : d.decorators) {
-      std::string_view last = std::string_view(decorator).substr(decorator.rfind('.') + 1);
-      if (last == "staticmethod") f.is_static = true;
-      if (last == "ignore" || last == "unused") f.ignored = true;
-    }
-  }
+  for (const Def& d : c.methods) add_method(type, type.file_, d);
 }
 
 Function& Compiler::add_method(ClassType& type, Shared<const File> file, const Def& d) {
@@ -522,8 +515,10 @@ Function& Compiler::add_method(ClassType& type, Shared<const File> file, const D
   f->def_ = &d;
   f->state_ = Function::State::declared;
   for (const std::string& decorator : d.decorators) {
-    if (std::string_view(decorator).substr(decorator.rfind('.') + 1) == "property")
-      type.properties.emplace_back(Symbol(d.name), f.get(), nullptr);
+    std::string_view last = std::string_view(decorator).substr(decorator.rfind('.') + 1);
+    if (last == "staticmethod") f->is_static = true;
+    if (last == "ignore" || last == "unused") f->ignored = true;
+    if (last == "property") type.properties.emplace_back(Symbol(d.name), f.get(), nullptr);
     if (decorator == d.name + ".setter") {
       for (auto& [name, getter, setter] : type.properties)
         if (name == Symbol(d.name)) setter = f.get();

@@ -377,11 +377,11 @@ std::string print_source(const ClassType& type, ConstantTable& constants) {
   }
   for (const Attribute& a : type.attributes) {
     bool fine = is_identifier(a.name.view());
-    if (a.role == Role::constant) {
+    // A named tuple is always made with all its fields: PyTorch writes no defaults, and fails to read some.
+    if (a.role == Role::constant && type.kind != ClassKind::named_tuple) {
       if (!fine) continue;
-      s += "  " + a.name.str() + " : " +
-           (type.kind == ClassKind::named_tuple ? annotation(a.type) : "Final[" + annotation(a.type) + "]") +
-           " = " + constant_text(a.value, a.type, constants) + "\n";
+      s += "  " + a.name.str() + " : Final[" + annotation(a.type) +
+           "] = " + constant_text(a.value, a.type, constants) + "\n";
     } else if (fine) {
       s += "  " + a.name.str() + " : " + annotation(a.type) + "\n";
     } else {

@@ -70,6 +70,13 @@ def test_conversion_keeps_the_numbers(model, to):
     numpy.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_the_check_of_a_model_in_training_mode_draws_alike(tmp_path):
+    torch.jit.script(torch.nn.Sequential(torch.nn.Dropout(0.5))).save(str(tmp_path / "drops.pt"))
+    for to in ("pt", "pt2"):
+        done = tern("convert", tmp_path / "drops.pt", tmp_path / f"again.{to}", "--shapes", "input:4x8", "--check")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def operators(program):
     return {str(n.target) for n in program.graph.nodes if n.op == "call_function"}
 

@@ -79,6 +79,7 @@ int check_written(const std::string& path, const std::vector<Value>& before,
                   const std::vector<Tensor>& effects, const std::vector<Value>& inputs) {
   Session after(load_model(path), {.backend = "interpreter"});
   std::vector<Value> given = inputs_taken(after, copies(inputs));
+  manual_seed(0);  // as the original was run
   std::vector<Value> results = after.run(given);
   if (format_of_name(path) == ModelFormat::onnx) return compare_runs(before, results, effects);
   std::vector<Tensor> now = written(after, given);
@@ -99,7 +100,9 @@ int convert_program(const Convert& options) {
   manual_seed(0);
   Session before(program, {.backend = "interpreter"});
   std::vector<Value> inputs = make_inputs(inputs_of(before), options.inputs, options.shapes);
-  std::vector<Value> given = copies(inputs), results = before.run(given);
+  std::vector<Value> given = copies(inputs);
+  manual_seed(0);
+  std::vector<Value> results = before.run(given);
   return check_written(options.to, results, written(before, given), inputs);
 }
 
@@ -117,7 +120,9 @@ int convert_script(const Convert& options) {
     std::vector<Value> inputs =
         make_inputs(inputs_of(module, options.method), options.inputs, options.shapes);
     std::vector<Value> first = copies(inputs), second = copies(inputs);
+    manual_seed(0);  // both draw alike: a model in training mode may have dropout
     Value before = module.call(options.method, first);
+    manual_seed(0);
     Value after = jit::load(options.to).call(options.method, second);
     std::vector<Tensor> a, b;
     for (const Value& v : first) collect_results(v, a);
@@ -146,6 +151,7 @@ int convert_script(const Convert& options) {
       v = make_inputs(one, {}, {})[0];
     }
   std::vector<Value> given = copies(examples);
+  manual_seed(0);
   Value before = module.call(options.method, given);
   std::vector<Tensor> effects;
   for (const OutputSpec& o : program.signature().outputs) {
