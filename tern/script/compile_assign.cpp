@@ -180,7 +180,13 @@ void Compiler::assign_subscript(const Expr& target, Val v) {
       }
     }
     if (!indices.empty()) {
-      if (!v.type->is_tensor()) v = simple("prim::NumToTensor", {operand(v)}, Type::tensor());
+      if (!v.type->is_tensor()) {  // a number of the tensor's type
+        Args args;
+        args.positional = {v};
+        args.keywords = {{"dtype", simple("prim::dtype", {operand(part)}, Type::integer())},
+                         {"device", simple("prim::device", {operand(part)}, Type::device_type())}};
+        v = call_builtin("aten::tensor", std::move(args), target.at);
+      }
       Val list;
       list.kind = Val::list;
       list.items = indices;

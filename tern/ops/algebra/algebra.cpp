@@ -678,10 +678,16 @@ Tensor body_range(const args::range& a) { return inclusive_range(a.start, a.end,
 
 // ---- attention ----
 
+Shapes shape__safe_softmax(const args::_safe_softmax& a) {
+  wrap_dim(a.dim, a.self.dim());
+  return {Shape(Dims(a.self.sizes()), a.dtype.value_or(a.self.dtype()))};
+}
+void kernel__safe_softmax(const args::_safe_softmax& a, Out out) {
+  copy_elements(body__safe_softmax(a), out[0]);
+}
 Tensor body__safe_softmax(const args::_safe_softmax& a) {
-  // Rows that are masked out as a whole take no part: neither their values nor their gradients are nan.
-  Tensor masked = all(a.self == -INFINITY, a.dim, true);
-  Tensor out = softmax(where(masked, zeros_like(a.self), a.self), a.dim, a.dtype);
+  Tensor out = softmax(a.self, a.dim, a.dtype);
+  Tensor masked = all(eq(a.self, -INFINITY), a.dim, true);
   return where(masked, zeros_like(out), out);
 }
 
