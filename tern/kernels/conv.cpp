@@ -15,6 +15,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/base/wrapping.h"
 #include "tern/kernels/conv_direct.h"
 #include "tern/kernels/conv_winograd.h"
 #include "tern/kernels/late.h"
@@ -317,7 +318,7 @@ void unfolded_conv(const Geometry& g, Direction direction, const T* x, const T* 
         gemm(dtype_of<T>, true, false, ci * kv, yv, co, 1, w + wo, ci * kv, y + yo, yv, 0, columns.data(),
              yv);
         each_patch(g, ci, [&](int64_t row, int64_t o, int64_t i) {
-          gx[xo + i] = static_cast<T>(gx[xo + i] + columns[row * yv + o]);
+          gx[xo + i] = wrapping_sum(gx[xo + i], columns[row * yv + o]);
         });
         continue;
       }

@@ -7,6 +7,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/base/wrapping.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/kernels/pool_windows-inl.h"
 
@@ -154,7 +155,10 @@ void max_pool_backward(DType type, const PoolShape& s, const void* grad_y, const
   each_plane(type, "max_pool_backward", s, grad_y, w.out_volume, grad_x, w.in_volume,
              [&]<class T>(const T* g, T* out, int64_t plane) {
                std::fill_n(out, w.in_volume, T(0));
-               for (int64_t o = 0; o < w.out_volume; ++o) out[indices[plane * w.out_volume + o]] += g[o];
+               for (int64_t o = 0; o < w.out_volume; ++o) {
+                 T& to = out[indices[plane * w.out_volume + o]];
+                 to = wrapping_sum(to, g[o]);
+               }
              });
 }
 
@@ -166,7 +170,7 @@ void avg_pool(DType type, const PoolShape& s, const void* x, void* y) {
              [&]<class T>(const T* in, T* out, int64_t) {
                w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
                  T sum = 0;
-                 w.inside(a, b, c, [&](int64_t i) { sum += in[i]; });
+                 w.inside(a, b, c, [&](int64_t i) { sum = wrapping_sum(sum, in[i]); });
                  const bool empty = a.end <= a.begin || b.end <= b.begin || c.end <= c.begin;
                  out[o] = empty ? T(0) : sum / static_cast<T>(w.divisor(s, a, b, c));
                });
@@ -181,7 +185,7 @@ void avg_pool_backward(DType type, const PoolShape& s, const void* grad_y, void*
                w.each([&](int64_t o, const Range& a, const Range& b, const Range& c) {
                  if (a.end <= a.begin || b.end <= b.begin || c.end <= c.begin) return;
                  const T share = g[o] / static_cast<T>(w.divisor(s, a, b, c));
-                 w.inside(a, b, c, [&](int64_t i) { out[i] += share; });
+                 w.inside(a, b, c, [&](int64_t i) { out[i] = wrapping_sum(out[i], share); });
                });
              });
 }

@@ -14,6 +14,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/base/wrapping.h"
 #include "tern/kernels/reduce.h"
 
 #include "tern/kernels/loops-inl.h"
@@ -160,19 +161,19 @@ struct Sum : Base {
   struct State {
     Wide<T> sum{};
   };
-  static Wide<T> add(Wide<T> a, Wide<T> b) { return a + b; }
+  static Wide<T> add(Wide<T> a, Wide<T> b) { return wrapping_sum(a, b); }
   HWY_ATTR static void row(State& s, const T* x, int64_t n, int64_t, int, double) {
     if constexpr (std::same_as<T, float>) {
       const int64_t done = sum_blocks(s.sum, x, n);
       x += done, n -= done;
     }
     fold_row(
-        s.sum, x, n, [](Wide<T> a, T v) HWY_ATTR { return a + Wide<T>(v); }, add, Wide<T>());
+        s.sum, x, n, [](Wide<T> a, T v) HWY_ATTR { return wrapping_sum(a, Wide<T>(v)); }, add, Wide<T>());
   }
   HWY_ATTR static void column(State* s, const T* x, int64_t n, int64_t, int, double) {
-    for (int64_t i = 0; i < n; ++i) s[i].sum += Wide<T>(x[i]);
+    for (int64_t i = 0; i < n; ++i) s[i].sum = wrapping_sum(s[i].sum, Wide<T>(x[i]));
   }
-  static void merge(State& a, const State& b, int) { a.sum += b.sum; }
+  static void merge(State& a, const State& b, int) { a.sum = wrapping_sum(a.sum, b.sum); }
   static Wide<T> result(const State& s, const ReducePlan& plan) {
     if constexpr (!Int<T>) return plan.mean_of_sum ? s.sum / static_cast<double>(plan.reduced.count) : s.sum;
     return s.sum;
@@ -226,12 +227,7 @@ struct Prod : Base {
   static Wide<T> result(const State& s, const ReducePlan&) { return s.product; }
 
  private:
-  static void multiply(Wide<T>& a, Wide<T> b) {
-    if constexpr (Int<Wide<T>>)
-      a = static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else
-      a *= b;
-  }
+  static void multiply(Wide<T>& a, Wide<T> b) { a = wrapping_product(a, b); }
 };
 
 template <class Element, bool Max>

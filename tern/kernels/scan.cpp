@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/base/parallel.h"
+#include "tern/base/wrapping.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/kernels/reduce.h"
 
@@ -18,15 +19,9 @@ void scan_line(Scan op, const T* x, T* y, int64_t n, int64_t* indices, int64_t i
   for (int64_t i = 0; i < n; ++i) {
     if (i > 0) {
       if (op == Scan::sum) {
-        if constexpr (std::is_integral_v<T>)
-          total = static_cast<T>(static_cast<uint64_t>(total) + static_cast<uint64_t>(x[i]));
-        else
-          total += x[i];
+        total = wrapping_sum(total, x[i]);
       } else if (op == Scan::prod) {
-        if constexpr (std::is_integral_v<T>)
-          total = static_cast<T>(static_cast<uint64_t>(total) * static_cast<uint64_t>(x[i]));
-        else
-          total *= x[i];
+        total = wrapping_product(total, x[i]);
       } else if constexpr (!std::is_same_v<T, std::complex<double>>) {
         if (op == Scan::logsumexp) {
           const double a = static_cast<double>(total), b = static_cast<double>(x[i]);

@@ -37,6 +37,18 @@ SAME = [
     "T.clamp(T.tensor([1, 7], dtype=T.uint8), 2, -2)",
     "T.clamp(T.tensor([1, 7], dtype=T.uint8), -2)",
     "T.clamp(T.tensor([1, 7], dtype=T.uint8), 2, 5)",
+    # integers wrap at the ends of their type
+    "T.full((40,), 2**62, dtype=T.int64).sum()",
+    "T.full((40, 3), 2**62, dtype=T.int64).sum(0)",
+    "T.full((5,), 2**40, dtype=T.int64).prod()",
+    "T.full((5,), 2**62, dtype=T.int64).cumsum(0)",
+    "T.full((5,), 3, dtype=T.int64).mul_(2**61).cumprod(0)",
+    "T.full((3, 3), 2**62, dtype=T.int64).trace()",
+    "T.ones(2, dtype=T.int32).index_add(0, T.tensor([0, 0]), T.full((2,), 2**31 - 1, dtype=T.int32), alpha=3)",
+    "T.ones(2, dtype=T.int32).scatter_add(0, T.tensor([0, 0]), T.full((2,), 2**31 - 1, dtype=T.int32))",
+    "T.full((2,), 3, dtype=T.int32).scatter_reduce(0, T.tensor([0, 0]), T.full((2,), 2**31 - 1, dtype=T.int32), 'prod')",
+    "T.ones(2, dtype=T.int32).index_put((T.tensor([0, 0]),), T.full((2,), 2**31 - 1, dtype=T.int32), True)",
+    "T.ops.aten.avg_pool2d(T.full((1, 4, 4), 2**62, dtype=T.int64), [2, 2])",
     # float8 e4m3fn has no infinity: it saturates
     "T.tensor([1e4, 500.0, 464.0, INF, -INF, NAN, -1e9]).to(T.float8_e4m3fn).float()",
     "T.tensor([1e6, 6.2e4, INF]).to(T.float8_e5m2).float()",
@@ -167,6 +179,7 @@ REFUSED = [
 
 # Refused by both, with one text. x is arange(12.), i is [0, 2], j is [0, 2, 1], m is x > 4.
 SAME_WORDS = [
+    "T.bincount(T.tensor([2**63 - 1]))",
     # out= that has a part of an input, or more than one element in one place
     "T.cat([x, x], out=x)",
     "T.cat([x[:4], x[4:8]], out=x[2:10])",

@@ -3,6 +3,7 @@
 #include <complex>
 
 #include "tern/base/format.h"
+#include "tern/base/wrapping.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/pointwise.h"
 #include "tern/ops.h"
@@ -86,7 +87,8 @@ void kernel_trace(const args::trace& a, Out out) {
     } else {
       using W = wide_t<T>;
       W sum{};
-      for (int64_t i = 0; i < x.int_numel(); ++i) sum += static_cast<W>(static_cast<const T*>(x.data())[i]);
+      for (int64_t i = 0; i < x.int_numel(); ++i)
+        sum = wrapping_sum(sum, static_cast<W>(static_cast<const T*>(x.data())[i]));
       *static_cast<T*>(out[0].data()) = static_cast<T>(sum);
     }
   });

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tern/base/format.h"
+#include "tern/base/wrapping.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/checks.h"
@@ -152,8 +153,9 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
               row[i] = row[i] || (in[i] && value);
             else
               row[i] = static_cast<T>(
-                  static_cast<W>(row[i]) +
-                  (plain ? static_cast<W>(in[i]) : static_cast<W>(in[i]) * static_cast<W>(value)));
+                  wrapping_sum(static_cast<W>(row[i]),
+                               plain ? static_cast<W>(in[i])
+                                     : wrapping_product(static_cast<W>(in[i]), static_cast<W>(value))));
           }
       }
   });
@@ -404,7 +406,7 @@ T reduce_two(Reduction::Kind kind, T a, T b) {
       if constexpr (std::is_same_v<T, bool>)
         return a && b;
       else
-        return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+        return static_cast<T>(wrapping_product(static_cast<W>(a), static_cast<W>(b)));
     case Reduction::amax:
     case Reduction::amin:
       if constexpr (requires { a.real(); }) {
@@ -419,7 +421,7 @@ T reduce_two(Reduction::Kind kind, T a, T b) {
       if constexpr (std::is_same_v<T, bool>)
         return a || b;
       else
-        return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+        return static_cast<T>(wrapping_sum(static_cast<W>(a), static_cast<W>(b)));
   }
 }
 

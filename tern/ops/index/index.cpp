@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tern/base/format.h"
+#include "tern/base/wrapping.h"
 #include "tern/dispatch/pointwise.h"
 #include "tern/ops.h"
 #include "tern/ops/elements.h"
@@ -301,7 +302,7 @@ void kernel_index_put(const args::index_put& a, Out out) {
       if constexpr (std::is_same_v<T, bool>)
         to[offset] = to[offset] || from[i];
       else
-        to[offset] = static_cast<T>(to[offset] + from[i]);
+        to[offset] = wrapping_sum(to[offset], from[i]);
     });
   });
 }

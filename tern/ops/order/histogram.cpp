@@ -1,6 +1,7 @@
 // Histograms: equal bins, given edges, several dimensions, and counts of integers.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
@@ -332,6 +333,8 @@ Tensor kernel_bincount(const args::bincount& a) {
   int64_t n = x.int_numel(), size = least;
   for (int64_t i = 0; i < n; ++i) {
     if (p[i] < 0) fail("bincount only supports 1-d non-negative integral inputs.");
+    if (p[i] == std::numeric_limits<int64_t>::max())
+      failf("maximum value of input overflowed, it should be < {} but got {}", p[i], p[i]);
     size = std::max(size, p[i] + 1);
   }
   bool weighted = a.weights.defined();
