@@ -22,6 +22,7 @@
 #include "tern/runtime/model_file.h"
 #include "tern/runtime/session.h"
 #include "tern/tensor/generator.h"
+#include "tern/tensor/sym_number.h"
 #include "tern/tensor/tensor.h"
 #include "tern/tensor/value.h"
 #include "tern/tree/convert.h"

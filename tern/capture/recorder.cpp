@@ -110,7 +110,8 @@ ir::In Recorder::materialise(SymInt s) {
     return remember(graph.call("aten::sym_size.int", inputs, ir::Type::integer(), "sym_size_int"));
   };
   const sym::Node& e = env.table().node(env.unwrap(s));
-  if (e.kind == sym::Kind::symbol) {
+  if (e.kind == sym::Kind::real_constant) return tern::Value(e.factor());
+  if (e.kind == sym::Kind::symbol || e.kind == sym::Kind::real_symbol) {
     if (auto it = sources_.find(s.bits()); it != sources_.end()) return read(it->second);
     failf("the symbolic size {} is not a size of any tensor in the graph", s.str());
   }
@@ -175,6 +176,32 @@ ir::In Recorder::materialise(SymInt s) {
                           tern::Value(e.factor())};
       ir::In product[] = {graph.make("aten::mul", factors, real, "mul").output()};
       return remember(graph.make("aten::trunc", product, whole, "trunc"));
+    }
+    case sym::Kind::real: {
+      const sym::RealFunction& f = sym::real_function(e.function());
+      std::vector<ir::In> operands;
+      for (const sym::Term& t : e.terms()) operands.push_back(part(t));
+      const ir::Type* types[] = {ir::Type::floating()};
+      static constexpr std::pair<sym::Real, const char*> names[] = {{sym::Real::to_float, "sym_float"},
+                                                                    {sym::Real::int_divide, "truediv"},
+                                                                    {sym::Real::divide, "truediv"},
+                                                                    {sym::Real::floor_div, "floordiv"},
+                                                                    {sym::Real::mod, "mod"},
+                                                                    {sym::Real::min, "sym_min"},
+                                                                    {sym::Real::max, "sym_max"},
+                                                                    {sym::Real::sqrt, "sym_sqrt"}};
+      std::string_view name = std::string_view(f.node).substr(6);
+      name = name.substr(0, name.find('.'));
+      for (const auto& [function, other] : names)
+        if (function == e.function()) name = other;
+      ir::Node& n = graph.make(f.node, operands, types, name);
+      if (source) n.set_origin(source->origin());
+      return finish(n.output());
+    }
+    case sym::Kind::rounded: {
+      ir::In inputs[] = {part(e.items[0])};
+      const ir::Type* types[] = {ir::Type::integer()};
+      return remember(graph.make("aten::trunc", inputs, types, "trunc"));
     }
     case sym::Kind::negation: {
       ir::In inputs[] = {part(e.items[0])};
@@ -437,8 +464,8 @@ std::optional<SymInt> Recorder::unknown_size(Loc loc) {
 }
 
 std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
-  bool real = !t.is_fake() && !(thread_state.active & rung_fake);
-  if (real && sizes_as_nodes && knows(t) && is_integral(t.dtype()) && t.int_numel() == 1) {
+  bool has_data = !t.is_fake() && !(thread_state.active & rung_fake);
+  if (has_data && sizes_as_nodes && knows(t) && is_integral(t.dtype()) && t.int_numel() == 1) {
     // An integer may go on as a size or an index, and stays what the graph computes.
     At at(loc);
     ir::In inputs[] = {operand(t)};
@@ -446,25 +473,27 @@ std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
     int64_t now = read_scalar(t).to_int();
     return Scalar(known_number(graph.make("aten::Int", inputs, type, "int"), now, "item", loc));
   }
-  if (real) return std::nullopt;
-  if (t.is_floating_point() || t.is_complex())
+  if (has_data) return std::nullopt;
+  if (t.is_complex())
     failf(ErrorKind::not_supported,
           "item: the value of a {} tensor is not known while a program is captured; compute with the tensor "
-          "itself, or "
-          "make the tensor an integer or bool one",
+          "itself",
           name(t.dtype()));
+  bool real = t.is_floating_point(), boolean = t.dtype() == kBool;
   At at(loc);
   ir::In inputs[] = {operand(t)};
-  ir::Node& node = graph.call("aten::item", inputs, ir::Type::integer(), "item");
+  const ir::Type* type = real ? ir::Type::floating() : boolean ? ir::Type::boolean() : ir::Type::integer();
+  ir::Node& node = graph.call("aten::item", inputs, type, "item");
   if (source)
     node.set_origin(source->origin());
   else
     node.set_origin(ir::Origin::at(thread_state.loc, ir::ModuleScope::of(thread_state.scope)));
   // A number that is retraced keeps its symbol, and with it what is known of it.
   const tern::Value* known = source ? source->meta("unbacked_symbol") : nullptr;
-  SymInt s = known && &ShapeEnv::of(known->sym()) == shapes.get()
-                 ? known->sym()
-                 : shapes->create_unbacked_symint("item", loc);
+  SymInt s = known && &ShapeEnv::of(known->sym()) == shapes.get() ? known->sym()
+             : real    ? shapes->create_unbacked_float_symbol("item", loc)
+             : boolean ? shapes->create_unbacked_symbool("item", loc).as_expr()
+                       : shapes->create_unbacked_symint("item", loc);
   node.set_meta("unbacked_symbol", tern::Value(s));
   bind(s, node.output());
   return Scalar(s);

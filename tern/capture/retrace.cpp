@@ -8,6 +8,7 @@
 #include "tern/ir/auto_functionalized.h"
 #include "tern/ir/higher_order.h"
 #include "tern/ops.h"
+#include "tern/tensor/sym_number.h"
 
 namespace tern::capture {
 
@@ -163,12 +164,17 @@ void Retracer::run_node(const ir::Node& node) {
   if (inputs.size() == 1 && inputs[0].is_tensor() && node.kind().view().starts_with("aten::")) {
     if (std::optional<tern::Value> number = known_.number(inputs[0].tensor())) inputs[0] = *number;
   }
-  if (node.is("aten::Bool") || node.is("aten::Int") || node.is("aten::IntImplicit")) {
+  bool real = node.is("aten::Float") || node.is("aten::FloatImplicit"),
+       whole = node.is("aten::Int") || node.is("aten::IntImplicit");
+  if (real || whole || node.is("aten::Bool")) {
     if (inputs[0].is_tensor()) {
       Tensor t = plain(inputs[0]).tensor();
       // A number is true unless it is zero.
       if (node.is("aten::Bool") && t.dtype() != kBool) t = plain(ne(inputs[0].tensor(), 0)).tensor();
-      SymInt number = core_.Recorder::item(t, Loc{})->sym();
+      Scalar value = *core_.Recorder::item(t, Loc{});
+      if (whole) value = sym_int(value);
+      if (real) value = sym_float(value);
+      SymInt number = value.sym();
       if (node.is("aten::Bool")) booleans_.insert(number.bits());
       values_[&node.output()] = tern::Value(number);
       return;

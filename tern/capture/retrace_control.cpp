@@ -13,7 +13,7 @@
 namespace tern::capture {
 
 bool Retracer::is_boolean(const tern::Value& v) const {
-  return v.is_bool() || (is_symbolic(v) && booleans_.count(v.sym().bits()));
+  return v.is_bool() || (is_symbolic(v) && (booleans_.count(v.sym().bits()) || is_condition(v.sym())));
 }
 
 std::optional<bool> Retracer::known_truth(const tern::Value& v) {

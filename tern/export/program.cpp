@@ -10,6 +10,7 @@
 #include "tern/export/export.h"
 #include "tern/export/module.h"
 #include "tern/export/numbers.h"
+#include "tern/export/pt2_symbols.h"
 #include "tern/ir/text.h"
 #include "tern/ir/verify.h"
 
@@ -125,9 +126,14 @@ std::string annotation(const ir::Type& type) {
   return out + "]";
 }
 
-std::string annotated(const ir::Graph& graph, std::string_view name) {
+std::string annotated(const ir::Graph& graph, std::string_view name,
+                      std::optional<pt2::GraphSymbols>& symbols) {
   const ir::Value* v = graph.find(name);
   std::string note = v && v->type() ? annotation(*v->type()) : "";
+  using enum ir::TypeKind;
+  if (symbols && v && v->type() && (v->type()->is(int_) || v->type()->is(float_) || v->type()->is(bool_)))
+    if (std::optional<SymInt> s = symbols->known(*v))
+      note = fmt::format("Sym({})", v->type()->is(bool_) ? SymBool::from_expr(*s).str() : s->str());
   return note.empty() ? std::string(name) : fmt::format("{}: \"{}\"", name, note);
 }
 
@@ -140,6 +146,8 @@ bool is_word(std::string_view s) {
 // The readable form of the fx code: types beside names, the source line above the nodes that come from it.
 std::string readable(const ir::Graph& graph) {
   std::string out, code = ir::fx_code(graph);
+  std::optional<pt2::GraphSymbols> symbols;
+  if (graph.shapes) symbols.emplace(*graph.shapes);
   std::unordered_map<std::string, const ir::Node*> nodes;
   for (const ir::Node& n : graph.top()) {
     for (ir::Value* v : n.outputs()) nodes.emplace(v->name(), &n);
@@ -158,7 +166,7 @@ std::string readable(const ir::Graph& graph) {
       while (!list.empty()) {
         size_t comma = std::min(list.find(", "), list.size());
         if (!args.empty()) args += ", ";
-        args += annotated(graph, list.substr(0, comma));
+        args += annotated(graph, list.substr(0, comma), symbols);
         list = comma == list.size() ? std::string_view() : list.substr(comma + 2);
       }
       out += fmt::format("{}({}){}\n", line.substr(0, open), args, line.substr(close + 1));
@@ -177,7 +185,7 @@ std::string readable(const ir::Graph& graph) {
                              : fmt::format("    # File: {}\n", place);
         last_place = place;
       }
-      out += fmt::format("    {}{}\n", annotated(graph, name), line.substr(eq));
+      out += fmt::format("    {}{}\n", annotated(graph, name, symbols), line.substr(eq));
     } else if (!line.empty()) {
       out += fmt::format("{}\n", line);
     }

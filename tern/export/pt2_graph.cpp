@@ -70,13 +70,7 @@ void GraphWriter::write_graph(const ir::Block& block, bool single_tensor_return)
   for_values(block, [&](const ir::Value& v) {
     if (!v.type()->is(ir::TypeKind::float_)) return;
     w_.key(v.name());
-    one("as_expr", [&] {
-      w_.begin_object();
-      w_.member("expr_str", fmt::format("zuf{}", next_float_++));
-      w_.key("hint");
-      w_.null();
-      w_.end_object();
-    });
+    sym_expr("as_float", symbols_.of(v));
   });
   w_.end_object();
   w_.end_object();

@@ -431,8 +431,9 @@ class ProgramReader {
 
   // A number that comes from data: its node remembers the symbol the file has for it.
   void note_symbol(Scope& scope, ir::Node& made, const Union& u) {
-    if (u.key != "as_sym_int" || !made.op() || made.is("aten::sym_size")) return;
-    auto values = maybe(scope.graph, "sym_int_values");
+    bool real = u.key == "as_sym_float";
+    if ((u.key != "as_sym_int" && !real) || !made.op() || made.is("aten::sym_size")) return;
+    auto values = maybe(scope.graph, real ? "sym_float_values" : "sym_int_values");
     auto s = values ? maybe(*values, name_in(u, "")) : std::nullopt;
     if (!s) return;
     SymInt symbol = sym_int(*s);

@@ -59,6 +59,7 @@ constexpr SymFunction sym_functions[] = {
     {"torch.sym_float", "aten::Float", false},
     {"torch.sym_int", "aten::Int", false},
     {"torch.sym_sqrt", "aten::sqrt", false},
+    {"torch._sym_sqrt", "aten::sqrt", false},
     {"math.trunc", "aten::trunc", false},
     {"torch.sym_ite", "prim::sym_ite", false},
     {"_operator.getitem", "aten::__getitem__", false},

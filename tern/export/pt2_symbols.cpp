@@ -1,5 +1,7 @@
 #include "tern/export/pt2_symbols.h"
 
+#include <utility>
+
 #include "tern/dispatch/op.h"
 #include "tern/export/pt2_schema.h"
 #include "tern/sym/evaluate.h"
@@ -12,18 +14,32 @@ SymInt GraphSymbols::of(const ir::Value& v) {
   auto [it, fresh] = symbols_.try_emplace(&v, SymInt(0));
   if (!fresh) return it->second;
   SymInt s = compute(v);
-  symbols_[&v] = s;
+  if (missing_)
+    symbols_.erase(&v);
+  else
+    symbols_[&v] = s;
   return s;
+}
+
+std::optional<SymInt> GraphSymbols::known(const ir::Value& v) {
+  only_known_ = true;
+  missing_ = false;
+  SymInt s = of(v);
+  only_known_ = false;
+  return std::exchange(missing_, false) ? std::nullopt : std::optional(s);
 }
 SymInt GraphSymbols::of(const ir::Operand& o) {
   if (o.is_value()) return of(o.value());
   if (o.is_constant() && o.constant().is_int()) return o.constant().sym();
   if (o.is_constant() && o.constant().is_bool()) return o.constant().to_bool() ? 1 : 0;
-  return shapes_.create_unbacked_symint("number");
+  if (o.is_constant() && o.constant().is_float()) return shapes_.real(o.constant().to_double());
+  missing_ |= only_known_;
+  return only_known_ ? SymInt(0) : shapes_.create_unbacked_symint("number");
 }
 SymInt GraphSymbols::compute(const ir::Value& v) {
   const ir::Node* n = v.node();
-  if (!n) return shapes_.create_unbacked_symint("input");
+  bool real = v.type()->is(ir::TypeKind::float_);
+  if (!n) return new_symbol(v, "input");
   if (const Value* meta = n->meta("unbacked_symbol")) return meta->sym();
   if (n->is("aten::sym_size") && n->input(0).is_value()) {
     const ir::Type& type = *n->input(0).value().type();
@@ -37,6 +53,15 @@ SymInt GraphSymbols::compute(const ir::Value& v) {
     std::string_view name = f->target.substr(f->target.rfind('.') + 1);
     auto a = [&] { return of(n->input(0)); };
     auto b = [&] { return of(n->input(1)); };
+    if (only_known_ && n->inputs().size() > 1 && (a(), b(), missing_)) return 0;
+    if (name == "truediv")
+      return shapes_.real(a().is_real() || b().is_real() ? sym::Real::divide : sym::Real::int_divide, a(),
+                          b());
+    if (name == "pow" && real) return shapes_.real(sym::Real::pow, a(), b());
+    if (name == "neg" && real) return shapes_.real(sym::Real::neg, a());
+    if (name == "sym_float") return shapes_.real(sym::Real::to_float, a());
+    if (name == "sym_sqrt") return shapes_.real(sym::Real::sqrt, a());
+    if (name == "trunc" && a().is_real()) return shapes_.rounded(a());
     if (name == "add") return a() + b();
     if (name == "sub") return a() - b();
     if (name == "mul") return a() * b();
@@ -55,7 +80,17 @@ SymInt GraphSymbols::compute(const ir::Value& v) {
     if (name == "or_") return sym_or(SymBool::from_expr(a()), SymBool::from_expr(b())).as_expr();
     if (name == "sym_not") return sym_not(SymBool::from_expr(a())).as_expr();
   }
-  return shapes_.create_unbacked_symint(v.name());
+  return new_symbol(v, v.name());
+}
+
+SymInt GraphSymbols::new_symbol(const ir::Value& v, std::string source) {
+  if (only_known_) {
+    missing_ = true;
+    return 0;
+  }
+  if (v.type()->is(ir::TypeKind::float_))
+    return shapes_.create_unbacked_float_symbol(std::move(source), Loc{});
+  return shapes_.create_unbacked_symint(std::move(source));
 }
 
 }  // namespace tern::pt2

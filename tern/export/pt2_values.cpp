@@ -210,6 +210,13 @@ void ValueWriter::sym_expr(std::string_view hint_key, SymInt s) {
     w_.begin_object();
     w_.member("expr_str", shapes_->str(s));
     w_.key("hint");
+    if (hint_key == "as_float") {
+      if (std::optional<double> hint = shapes_->real_hint(s))
+        one_value(hint_key, *hint);
+      else
+        w_.null();
+      return w_.end_object();
+    }
     std::optional<int64_t> hint = shapes_->is_unbacked(s) ? std::nullopt : shapes_->hint(s);
     if (!hint)
       w_.null();

@@ -84,7 +84,6 @@ class GraphWriter : protected ValueWriter {
 
   GraphSymbols symbols_;
   std::unordered_map<std::string_view, size_t> next_graph_;  // by the operator's kind
-  size_t next_float_ = 0;
 };
 
 }  // namespace tern::pt2

@@ -217,6 +217,9 @@ struct Walk {
         {"aten::__lshift__", "_operator::lshift"},
         {"aten::__rshift__", "_operator::rshift"},
         {"aten::__not__", "torch::sym_not"},
+        {"aten::Float", "torch::sym_float"},
+        {"aten::sqrt", "torch::sym_sqrt"},
+        {"aten::trunc", "math::trunc"},
         {"prim::max", "torch::sym_max"},
         {"prim::min", "torch::sym_min"}};
     std::string_view kind = n.kind().view();

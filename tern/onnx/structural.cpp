@@ -252,7 +252,12 @@ bool Driver::lower_number(const ir::Node& node) {
   for (const NumberOp& op : binary_ops)
     if (op.name == base) {
       Attributes at;
-      if (op.onnx == "Mod" && is_floating(d)) return false;
+      if (op.onnx == "Mod" && is_floating(d)) {
+        // Of floats ONNX has C's fmod; Python's remainder has the sign of the divisor.
+        Ref a = number(in[0], d), b = number(in[1], d);
+        Ref whole = emit("Floor", {emit("Div", {a, b}, {}, 1, d)[0]}, {}, 1, d)[0];
+        return give(emit("Sub", {a, emit("Mul", {whole, b}, {}, 1, d)[0]}, {}, 1, d)[0], rank_of());
+      }
       return give(emit(op.onnx, {number(in[0], d), number(in[1], d)}, std::move(at), 1, DType::undefined)[0],
                   rank_of());
     }

@@ -8,6 +8,9 @@
 
 namespace tern::sym {
 
+template <class F>
+std::optional<double> evaluate_real(const ExprTable& table, ExprId id, F&& value_of, int depth = 0);
+
 // nullopt where `value_of(symbol index)` is; throws on division by zero, overflow and absurd depth.
 template <class F>
 std::optional<int64_t> evaluate(const ExprTable& table, ExprId id, F&& value_of, int depth = 0) {
@@ -15,6 +18,17 @@ std::optional<int64_t> evaluate(const ExprTable& table, ExprId id, F&& value_of,
   const Node& n = table.node(id);
   if (n.kind == Kind::constant) return n.value;
   if (n.kind == Kind::symbol) return value_of(static_cast<uint32_t>(n.value));
+  if (n.kind == Kind::real_symbol || n.kind == Kind::real_constant || n.kind == Kind::real)
+    return std::nullopt;
+  if (n.kind == Kind::rounded) {
+    std::optional<double> real = evaluate_real(table, n.items[0].expr, value_of, depth + 1);
+    return real ? std::optional(truncate(*real, 1)) : std::nullopt;
+  }
+  if (is_relation(n.kind) && (table.is_real(n.items[0].expr) || table.is_real(n.items[1].expr))) {
+    std::optional<double> a = evaluate_real(table, n.items[0].expr, value_of, depth + 1),
+                          b = evaluate_real(table, n.items[1].expr, value_of, depth + 1);
+    return a && b ? std::optional<int64_t>(holds(n.kind, *a, *b)) : std::nullopt;
+  }
   auto overflow = [] { fail(ErrorKind::value, "symbolic size: the value does not fit 64 bits"); };
   std::optional<int64_t> out;
   for (size_t i = 0; i < n.count; ++i) {
@@ -88,6 +102,26 @@ std::optional<int64_t> evaluate(const ExprTable& table, ExprId id, F&& value_of,
     }
   }
   return out;
+}
+
+// The same of an expression that may be a float; one that comes from data has no value.
+template <class F>
+std::optional<double> evaluate_real(const ExprTable& table, ExprId id, F&& value_of, int depth) {
+  if (depth > 2000) fail(ErrorKind::value, "symbolic size: an expression nested deeper than 2000 levels");
+  const Node& n = table.node(id);
+  if (n.kind == Kind::real_symbol) return std::nullopt;
+  if (std::optional<double> v = table.real_value(id)) return v;
+  if (n.kind != Kind::real) {
+    std::optional<int64_t> v = evaluate(table, id, value_of, depth + 1);
+    return v ? std::optional(static_cast<double>(*v)) : std::nullopt;
+  }
+  double operands[2] = {0, 0};
+  for (size_t i = 0; i < n.count; ++i) {
+    std::optional<double> v = evaluate_real(table, n.items[i].expr, value_of, depth + 1);
+    if (!v) return std::nullopt;
+    operands[i] = *v;
+  }
+  return real_function(n.function()).value(operands[0], operands[1]);
 }
 
 ExprId substitute(ExprTable& table, ExprId id, ExprId symbol, ExprId by);

@@ -68,6 +68,23 @@ Kind negated(Kind k) {
   }
 }
 
+bool holds(Kind relation, double a, double b) {
+  switch (relation) {
+    case Kind::eq:
+      return a == b;
+    case Kind::ne:
+      return a != b;
+    case Kind::lt:
+      return a < b;
+    case Kind::le:
+      return a <= b;
+    case Kind::gt:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
 Kind swapped(Kind k) {
   switch (k) {
     case Kind::lt:
@@ -130,6 +147,10 @@ void ExprTable::grow() {
 
 ExprId ExprTable::constant(int64_t value) { return intern(Kind::constant, value, nullptr, 0); }
 ExprId ExprTable::symbol(uint32_t index) { return intern(Kind::symbol, index, nullptr, 0); }
+ExprId ExprTable::real_symbol(uint32_t index) { return intern(Kind::real_symbol, index, nullptr, 0); }
+ExprId ExprTable::real_constant(double value) {
+  return intern(Kind::real_constant, std::bit_cast<int64_t>(value), nullptr, 0);
+}
 ExprId ExprTable::binary(Kind kind, ExprId a, ExprId b) {
   Term items[2] = {{0, a}, {0, b}};
   return intern(kind, 0, items, 2);
@@ -485,6 +506,7 @@ ExprId ExprTable::min_max(Kind kind, Span<const ExprId> items) {
 }
 
 ExprId ExprTable::relation(Kind kind, ExprId a, ExprId b) {
+  if (is_real(a) || is_real(b)) return real_relation(kind, a, b);
   Normal n = normalise(sub(a, b));
   auto decided = [&](bool v) { return v ? unit : zero; };
   if (n.form == zero) {
@@ -508,6 +530,15 @@ ExprId ExprTable::relation(Kind kind, ExprId a, ExprId b) {
     if (kind == Kind::eq) return zero;
     if (kind == Kind::ne) return unit;
   }
+  return binary(kind, a, b);
+}
+
+// Of floats nothing is known but numbers: a difference of zero says little where there are NaNs.
+ExprId ExprTable::real_relation(Kind kind, ExprId a, ExprId b) {
+  std::optional<double> x = real_value(a), y = real_value(b);
+  if (x && y) return holds(kind, *x, *y) ? unit : zero;
+  if (x && !is_real(a)) a = real_constant(*x);
+  if (y && !is_real(b)) b = real_constant(*y);
   return binary(kind, a, b);
 }
 
@@ -555,6 +586,49 @@ ExprId ExprTable::truncated(double factor, ExprId a) {
   return intern(Kind::truncated, std::bit_cast<int64_t>(factor), &item, 1);
 }
 
+std::optional<double> ExprTable::real_value(ExprId id) const {
+  const Node& n = node(id);
+  if (n.kind == Kind::real_constant) return n.factor();
+  if (n.kind == Kind::constant) return static_cast<double>(n.value);
+  return std::nullopt;
+}
+
+ExprId ExprTable::real(Real function, Span<const ExprId> operands) {
+  const RealFunction& f = real_function(function);
+  if (function == Real::to_float && is_real(operands[0])) return operands[0];
+  Terms items;
+  std::optional<double> values[2] = {0.0, 0.0};
+  for (size_t i = 0; i < operands.size(); ++i) {
+    ExprId e = operands[i];
+    values[i] = real_value(e);
+    if (!f.of_ints && !is_real(e)) e = values[i] ? real_constant(*values[i]) : real(Real::to_float, {&e, 1});
+    items.push_back({0, e});
+  }
+  if (values[0] && values[1]) return real_constant(f.value(*values[0], *values[1]));
+  return intern(Kind::real, static_cast<int64_t>(function), items.data(), items.size());
+}
+
+ExprId ExprTable::rounded(ExprId real) {
+  if (!is_real(real)) return real;
+  if (std::optional<double> v = real_value(real)) return constant(truncate(*v, 1));
+  // The whole part of a size times a factor has laws of its own.
+  const Node& n = node(real);
+  auto size = [&](ExprId e) -> std::optional<ExprId> {
+    const Node& m = node(e);
+    if (m.kind != Kind::real || m.function() != Real::to_float) return std::nullopt;
+    return m.items[0].expr;
+  };
+  if (std::optional<ExprId> whole = size(real)) return *whole;
+  if (n.kind == Kind::real && n.function() == Real::mul)
+    for (size_t i = 0; i < 2; ++i) {
+      std::optional<double> factor = real_value(n.items[i].expr);
+      std::optional<ExprId> s = size(n.items[1 - i].expr);
+      if (factor && s && *factor >= 0 && kind(*s) == Kind::symbol) return truncated(*factor, *s);
+    }
+  Term item{0, real};
+  return intern(Kind::rounded, 0, &item, 1);
+}
+
 ExprId ExprTable::rebuild(const Node& n, Span<const ExprId> operands) {
   switch (n.kind) {
     case Kind::sum: {
@@ -576,6 +650,10 @@ ExprId ExprTable::rebuild(const Node& n, Span<const ExprId> operands) {
       return min_max(n.kind, operands);
     case Kind::truncated:
       return truncated(n.factor(), operands[0]);
+    case Kind::real:
+      return real(n.function(), operands);
+    case Kind::rounded:
+      return rounded(operands[0]);
     case Kind::all:
     case Kind::any:
       return connective(n.kind, operands);
@@ -593,14 +671,14 @@ void ExprTable::collect_symbols(ExprId id, std::vector<uint32_t>& indices) const
     ExprId e = pending.back();
     pending.pop_back();
     const Node& n = node(e);
-    if (n.kind == Kind::symbol) {
+    if (n.kind == Kind::symbol || n.kind == Kind::real_symbol) {
       indices.push_back(static_cast<uint32_t>(n.value));
       continue;
     }
     for (const Term& t : n.terms()) {
       Kind k = kind(t.expr);
       if (k == Kind::constant) continue;
-      if (k != Kind::symbol && !seen.insert(t.expr).second) continue;
+      if (k != Kind::symbol && k != Kind::real_symbol && !seen.insert(t.expr).second) continue;
       pending.push_back(t.expr);
     }
   }

@@ -1,5 +1,5 @@
 // Hash-consed integer and boolean expressions in a canonical form: equal polynomials are the same ExprId.
-// Pure algebra: no ranges, no hints, no guards (those are ShapeEnv's).
+// Floats are kept as they were computed. Pure algebra: no ranges, no hints, no guards (those are ShapeEnv's).
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "tern/base/counter.h"
 #include "tern/base/small_vector.h"
 #include "tern/base/span.h"
+#include "tern/sym/real.h"
 
 namespace tern::sym {
 
@@ -26,8 +27,12 @@ enum class Kind : uint8_t {
   mod,
   min,  // two or more terms
   max,
-  truncated,  // value: the bits of a double; the whole part of its product with the only term
-  eq,         // terms: left, right, as they were asked
+  truncated,      // value: the bits of a double; the whole part of its product with the only term
+  real_symbol,    // value: the symbol's index; a float
+  real_constant,  // value: the bits of a double
+  real,           // value: a Real, of the terms
+  rounded,        // the whole part of the only, real, term
+  eq,             // terms: left, right, as they were asked
   ne,
   lt,
   le,
@@ -52,13 +57,15 @@ struct Node {
   int64_t value;
   const Term* items;
   Span<const Term> terms() const { return {items, count}; }
-  double factor() const { return std::bit_cast<double>(value); }  // of truncated
+  double factor() const { return std::bit_cast<double>(value); }  // of truncated and real_constant
+  Real function() const { return static_cast<Real>(value); }      // of real
 };
 
 constexpr bool is_relation(Kind k) { return k >= Kind::eq && k <= Kind::ge; }
 constexpr bool is_condition(Kind k) { return k >= Kind::eq; }
 Kind negated(Kind relation);  // < becomes >=
 Kind swapped(Kind relation);  // < becomes >
+bool holds(Kind relation, double a, double b);
 
 enum class Style : uint8_t {
   sympy,   // Eq(s0, 3), Mod(s0, 2), (s0//2), a & b: what PyTorch prints and .pt2 files hold
@@ -86,6 +93,15 @@ class ExprTable {
 
   ExprId constant(int64_t value);
   ExprId symbol(uint32_t index);
+  ExprId real_symbol(uint32_t index);
+  ExprId real_constant(double value);
+  ExprId real(Real function, Span<const ExprId> operands);  // ints become floats where it takes floats
+  ExprId rounded(ExprId real);
+  bool is_real(ExprId id) const {
+    Kind k = kind(id);
+    return k >= Kind::real_symbol && k <= Kind::real;
+  }
+  std::optional<double> real_value(ExprId id) const;  // of a constant, int or float
   ExprId add(ExprId a, ExprId b);
   ExprId sub(ExprId a, ExprId b);
   ExprId mul(ExprId a, ExprId b);
@@ -130,6 +146,7 @@ class ExprTable {
   ExprId intern(Kind kind, int64_t value, const Term* items, size_t count);
   void grow();
   ExprId multiply_monomials(ExprId a, ExprId b);
+  ExprId real_relation(Kind kind, ExprId a, ExprId b);
   std::optional<ExprId> divide_monomials(ExprId a, ExprId b);
   int compare_monomials(ExprId a, ExprId b) const;
   Terms factors(ExprId monomial) const;

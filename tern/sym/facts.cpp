@@ -205,6 +205,11 @@ Range ShapeEnv::bound_node(ExprId id, int depth) {
       }
       return out;
     }
+    case Kind::real_symbol:
+    case Kind::real_constant:
+    case Kind::real:
+    case Kind::rounded:
+      return {};
     default: {
       std::optional<bool> v = decide_condition(id);
       return v ? Range{*v, *v} : Range{0, 1};
@@ -293,7 +298,17 @@ int ShapeEnv::beyond_sizes(ExprId id) const {
   return n.value >= limit ? 1 : n.value <= -limit ? -1 : 0;
 }
 
+// What was said of floats is known word by word.
+std::optional<bool> ShapeEnv::decide_real(Kind kind, ExprId a, ExprId b) {
+  ExprId id = table_.relation(kind, resolve(a), resolve(b));
+  if (table_.is_constant(id)) return id == ExprTable::unit;
+  if (known(id).is_single()) return true;
+  if (known(table_.negate(id)).is_single()) return false;
+  return std::nullopt;
+}
+
 std::optional<bool> ShapeEnv::decide_relation(Kind kind, ExprId a, ExprId b) {
+  if (table_.is_real(a) || table_.is_real(b)) return decide_real(kind, a, b);
   // The end of a slice may be the largest integer: no size is there, and no guard is needed to say so.
   if (int side = beyond_sizes(b); side != 0 && !table_.is_constant(a)) {
     if (kind == Kind::eq || kind == Kind::ne) return kind == Kind::ne;
@@ -354,6 +369,11 @@ std::optional<bool> ShapeEnv::decide_condition(ExprId id) {
 
 void ShapeEnv::learn(ExprId condition, Loc loc, std::optional<size_t> guard) {
   Node n = table_.node(condition);
+  if (is_relation(n.kind) && (table_.is_real(n.items[0].expr) || table_.is_real(n.items[1].expr))) {
+    facts_[condition].range = {1, 1};
+    ++version_;
+    return;
+  }
   if (is_relation(n.kind)) return learn_relation(n.kind, n.items[0].expr, n.items[1].expr, loc, guard);
   if (n.kind == Kind::all) {
     for (const Term& t : n.terms()) learn(t.expr, loc, guard);

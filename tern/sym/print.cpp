@@ -55,6 +55,17 @@ class Printer {
         return call("Max", n, true);
       case Kind::truncated:
         return fmt::format("TruncToInt({}*ToFloat({}))", n.factor(), print(n.items[0].expr, loosest));
+      case Kind::real_symbol:
+        return name(n.value);
+      case Kind::real_constant: {
+        own = n.factor() < 0 ? additive : atom;
+        std::string text = fmt::format("{}", n.factor());
+        return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+      }
+      case Kind::real:
+        return real(n, own);
+      case Kind::rounded:
+        return call("TruncToInt", n, false);
       case Kind::eq:
       case Kind::ne:
         if (style_ == Style::sympy) return call(n.kind == Kind::eq ? "Eq" : "Ne", n, false);
@@ -83,6 +94,34 @@ class Printer {
         return fmt::format("{}{}", style_ == Style::sympy ? "~" : "not ", print(n.items[0].expr, atom));
     }
     return "?";
+  }
+
+  // Numbers first in a product and last in a sum.
+  std::string real(const Node& n, Level& own) {
+    std::string_view function = real_function(n.function()).name;
+    ExprId a = n.items[0].expr, b = n.items[n.count - 1].expr;
+    auto is_number = [&](ExprId e) { return table_.kind(e) == Kind::real_constant; };
+    switch (n.function()) {
+      case Real::add:
+        own = additive;
+        if (is_number(a)) std::swap(a, b);
+        return fmt::format("{} + {}", print(a, additive), print(b, additive));
+      case Real::sub:
+        own = additive;
+        return fmt::format("{} - {}", print(a, additive), print(b, multiplicative));
+      case Real::mul:
+        own = multiplicative;
+        if (is_number(b)) std::swap(a, b);
+        return fmt::format("{}*{}", print(a, multiplicative), print(b, multiplicative));
+      case Real::floor_div:
+        return fmt::format("ToFloat(FloorToInt({}))", call("FloatTrueDiv", n, false));
+      case Real::neg:
+        own = additive;
+        return "-" + print(a, multiplicative);
+      default:
+        bool sorted = n.function() == Real::min || n.function() == Real::max;
+        return call(std::string(function).c_str(), n, sorted);
+    }
   }
 
   std::string name(int64_t index) const {
@@ -169,7 +208,8 @@ class Printer {
     std::vector<std::pair<std::string, ExprId>> keyed;
     for (const Term& t : n.terms()) {
       const Node& item = table_.node(t.expr);
-      const char* rank = item.kind == Kind::constant ? "0" : item.kind == Kind::symbol ? "1" : "2";
+      bool number = item.kind == Kind::constant || item.kind == Kind::real_constant;
+      const char* rank = number ? "0" : item.kind == Kind::symbol ? "1" : "2";
       keyed.emplace_back(fmt::format("{}{}", rank, print(t.expr, loosest)), t.expr);
     }
     std::sort(keyed.begin(), keyed.end());

@@ -64,6 +64,27 @@ Kind kind_of(sym::Op op) {
   fail(ErrorKind::internal, "internal error: not a comparison");
 }
 
+std::optional<sym::Real> real_of(sym::Op op) {
+  switch (op) {
+    case sym::Op::add:
+      return sym::Real::add;
+    case sym::Op::sub:
+      return sym::Real::sub;
+    case sym::Op::mul:
+      return sym::Real::mul;
+    case sym::Op::floor_div:
+      return sym::Real::floor_div;
+    case sym::Op::mod:
+      return sym::Real::mod;
+    case sym::Op::min:
+      return sym::Real::min;
+    case sym::Op::max:
+      return sym::Real::max;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 ShapeEnv::ShapeEnv() : index_(enlist(this)) {}
@@ -109,7 +130,7 @@ SymInt ShapeEnv::new_symbol(SymbolInfo info) {
   uint32_t index = static_cast<uint32_t>(symbols_.size());
   if (!by_name_.emplace(info.name, index).second)
     failf(ErrorKind::value, "ShapeEnv: there is already a symbol {}", info.name);
-  info.expr = table_.symbol(index);
+  info.expr = info.real ? table_.real_symbol(index) : table_.symbol(index);
   names_.push_back(info.name);
   symbols_.push_back(std::move(info));
   ++version_;
@@ -190,6 +211,7 @@ SymInt ShapeEnv::add_symbol(std::string_view name, std::optional<int64_t> hint, 
   SymbolInfo info;
   info.name = name;
   info.unbacked = name.starts_with("u") || name.starts_with("zu");
+  info.real = name.starts_with("z");
   info.hint = hint;
   info.declared = range;
   info.range = info.unbacked || range.max < 2 ? range : intersect(range, {2});
@@ -307,6 +329,8 @@ void SymValues::set_index(uint32_t index, int64_t value) {
 SymInt ShapeEnv::arithmetic(sym::Op op, SymInt a, SymInt b) {
   Lock lock(mutex_);
   ExprId x = unwrap(a), y = unwrap(b);
+  if (table_.is_real(x) || table_.is_real(y))
+    if (std::optional<sym::Real> f = real_of(op)) return real(*f, a, b);
   switch (op) {
     case sym::Op::add:
       return wrap(table_.add(x, y));
@@ -337,6 +361,25 @@ SymInt ShapeEnv::arithmetic(sym::Op op, SymInt a, SymInt b) {
 SymInt ShapeEnv::truncated_product(SymInt size, double factor) {
   Lock lock(mutex_);
   return wrap(resolve(table_.truncated(factor, unwrap(size))));
+}
+
+SymInt ShapeEnv::real(double value) {
+  Lock lock(mutex_);
+  return wrap(table_.real_constant(value));
+}
+SymInt ShapeEnv::real(sym::Real function, SymInt a, SymInt b) {
+  Lock lock(mutex_);
+  ExprId operands[] = {unwrap(a), unwrap(b)};
+  size_t count = static_cast<size_t>(sym::real_function(function).arity);
+  return wrap(table_.real(function, Span<const ExprId>(operands, count)));
+}
+SymInt ShapeEnv::rounded(SymInt real) {
+  Lock lock(mutex_);
+  return wrap(resolve(table_.rounded(unwrap(real))));
+}
+std::optional<double> ShapeEnv::real_hint(SymInt value) {
+  Lock lock(mutex_);
+  return sym::evaluate_real(table_, resolve(unwrap(value)), [&](uint32_t s) { return symbols_[s].hint; });
 }
 
 SymBool ShapeEnv::compare(sym::Op op, SymInt a, SymInt b) {
@@ -381,14 +424,42 @@ bool ShapeEnv::guard_condition(SymBool condition, Loc loc) {
 bool ShapeEnv::answer(ExprId id, Loc loc) {
   std::optional<int64_t> hint = hint_of(id);
   if (!hint) fail_data_dependent(id, loc);
-  record(*hint ? id : table_.negate(id), loc);
+  if (has_real(id))
+    specialise(id, loc);
+  else
+    record(*hint ? id : table_.negate(id), loc);
   return *hint != 0;
+}
+
+bool ShapeEnv::has_real(ExprId condition) const {
+  const Node& n = table_.node(condition);
+  if (!is_condition(n.kind)) return table_.is_real(condition);
+  return std::any_of(n.terms().begin(), n.terms().end(), [&](const Term& t) { return has_real(t.expr); });
+}
+
+// No solver reasons about floats: the sizes they are made of stay what they are in the example.
+void ShapeEnv::specialise(ExprId id, Loc loc) {
+  std::vector<uint32_t> symbols;
+  table_.collect_symbols(id, symbols);
+  for (uint32_t s : symbols)
+    record(table_.relation(Kind::eq, symbols_[s].expr, table_.constant(symbols_[s].hint.value())), loc);
+}
+
+double ShapeEnv::guard_real(SymInt value, Loc loc) {
+  Lock lock(mutex_);
+  ExprId id = resolve(unwrap(value));
+  std::optional<double> answer = real_hint(value);
+  if (!answer) fail_data_dependent(id, loc);
+  if (!by_example_) specialise(id, loc);
+  return *answer;
 }
 
 int64_t ShapeEnv::guard_value(SymInt value, Loc loc) {
   Lock lock(mutex_);
   ExprId id = resolve(unwrap(value));
   if (table_.is_constant(id)) return table_.node(id).value;
+  if (table_.is_real(id) && !has_unhinted(id))
+    failf(ErrorKind::type, "an int is needed here, and {} is a float", text(id));
   std::optional<int64_t> answer = hint_of(id);
   if (!answer) {
     Range r = bound(id);
@@ -488,11 +559,13 @@ void ShapeEnv::fail_data_dependent(ExprId id, Loc loc) {
     if (std::string at = loc_text(info.loc); !at.empty()) origins += " (" + at + ")";
     origins += "\n";
   }
-  bool condition = is_condition(table_.kind(id));
-  const char* what = condition ? "Could not guard on data-dependent expression"
-                               : "Could not extract specialized integer from data-dependent expression";
+  bool condition = is_condition(table_.kind(id)), real = table_.is_real(id);
+  const char* what = condition || real
+                         ? "Could not guard on data-dependent expression"
+                         : "Could not extract specialized integer from data-dependent expression";
   std::string advice =
-      condition
+      real ? std::string("Keep it a tensor: compute with the tensor instead of its item().")
+      : condition
           ? fmt::format(
                 "If it always holds, say so before this line: check({0}). If both answers are possible, use "
                 "cond() or guard_eq_or() / guard_or_false.",
@@ -505,6 +578,12 @@ void ShapeEnv::fail_data_dependent(ExprId id, Loc loc) {
         "{3}\n{4}{5}",
         what, shown, size_like.empty() ? "none" : size_like, at.empty() ? "(unknown line)" : at, origins,
         advice);
+}
+
+bool is_condition(SymInt value) {
+  if (value.is_int()) return false;
+  ShapeEnv& env = ShapeEnv::of(value);
+  return sym::is_condition(env.table().kind(env.unwrap(value)));
 }
 
 std::optional<std::string> range_violation(int64_t value, Range range) {

@@ -111,10 +111,15 @@ class ShapeEnv {
 
   SymInt arithmetic(sym::Op op, SymInt a, SymInt b);
   SymInt truncated_product(SymInt size, double factor);
+  SymInt real(double value);  // a number that may stand beside symbolic floats
+  SymInt real(sym::Real function, SymInt a, SymInt b = 0);
+  SymInt rounded(SymInt real);
+  std::optional<double> real_hint(SymInt value);
   std::optional<bool> decide(sym::Op op, SymInt a, SymInt b);  // without a guard
   bool guard(sym::Op op, SymInt a, SymInt b, Loc loc);
   bool guard_condition(SymBool condition, Loc loc);
   int64_t guard_value(SymInt value, Loc loc);
+  double guard_real(SymInt value, Loc loc);
   bool guard_eq_or(SymInt a, SymInt b, bool otherwise, Loc loc);
   bool require_eq(SymInt a, SymInt b, Loc loc);
   SymBool compare(sym::Op op, SymInt a, SymInt b);
@@ -138,11 +143,14 @@ class ShapeEnv {
   Range bound_by_structure(sym::ExprId sum, int depth);
   Range known(sym::ExprId form) const;
   std::optional<bool> decide_condition(sym::ExprId condition);
+  std::optional<bool> decide_real(sym::Kind kind, sym::ExprId a, sym::ExprId b);
   std::optional<bool> decide_relation(sym::Kind kind, sym::ExprId a, sym::ExprId b);
   int beyond_sizes(sym::ExprId id) const;  // 1, -1: a constant above, below every size
   std::optional<int64_t> hint_of(sym::ExprId id);
   bool has_unhinted(sym::ExprId id);
   bool answer(sym::ExprId condition, Loc loc);
+  bool has_real(sym::ExprId condition) const;
+  void specialise(sym::ExprId id, Loc loc);
   void record(sym::ExprId condition, Loc loc);
   void learn(sym::ExprId condition, Loc loc, std::optional<size_t> guard);
   void learn_relation(sym::Kind kind, sym::ExprId a, sym::ExprId b, Loc loc, std::optional<size_t> guard);
@@ -181,6 +189,8 @@ class ShapeEnv {
   std::vector<Memo> memo_;
   Memo& memo(sym::ExprId id);
 };
+
+bool is_condition(SymInt value);  // stands for a bool: "Eq(u0, 1)"
 
 // "Invalid value range for 30 between [4, 7]", if it is outside.
 std::optional<std::string> range_violation(int64_t value, Range range);

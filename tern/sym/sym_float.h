@@ -1,4 +1,5 @@
-// A float that may be symbolic: a number, an integer size seen as a float, or an unbacked float (zuf0).
+// A float that may be symbolic: a number, an integer size seen as a float, one that comes from data (zuf0),
+// or what is computed from them. A Scalar made of its expression goes into operators.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,19 +17,17 @@ class SymFloat {
   // From item() of a float tensor: "zuf0".
   static SymFloat unbacked(ShapeEnv& env, std::string source = {}, Loc loc = Loc::here());
 
-  bool is_symbolic() const { return kind_ != Kind::number; }
+  bool is_symbolic() const { return expr_.is_symbolic(); }
   bool is_unbacked() const;
   double as_double() const { return value_; }       // precondition: !is_symbolic()
-  SymInt as_expr() const { return expr_; }          // the size, or the unbacked symbol
+  SymInt as_expr() const { return expr_; }          // precondition: is_symbolic(); is_real()
   double guard_float(Loc loc = Loc::here()) const;  // throws for an unbacked one
   std::optional<double> hint() const;
   std::string str() const;  // "1.5", "ToFloat(s0)", "zuf0"
 
  private:
-  enum class Kind : uint8_t { number, from_int, symbol };
   double value_ = 0;
   SymInt expr_ = 0;
-  Kind kind_ = Kind::number;
 };
 
 }  // namespace tern

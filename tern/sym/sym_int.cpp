@@ -48,8 +48,7 @@ std::string SymInt::str() const { return is_int() ? std::to_string(bits_) : Shap
 bool SymInt::is_real() const {
   if (is_int()) return false;
   ShapeEnv& env = ShapeEnv::of(*this);
-  const sym::Node& n = env.table().node(env.unwrap(*this));
-  return n.kind == sym::Kind::symbol && env.symbol(static_cast<uint32_t>(n.value)).real;
+  return env.table().is_real(env.unwrap(*this));
 }
 
 SymInt sym::arithmetic(Op op, SymInt a, SymInt b) {

@@ -5,10 +5,18 @@
 #include <complex>
 
 #include "tern/base/format.h"
+#include "tern/sym/shape_env.h"
+#include "tern/tensor/sym_number.h"
 
 namespace tern {
 
+namespace {
+// A number that is a float when the program runs; the capture must know it now.
+double guard_real(SymInt s) { return ShapeEnv::of(s).guard_real(s, Loc{}); }
+}  // namespace
+
 int64_t Scalar::to_int() const {
+  if (is_symbolic() && int_.is_real()) return static_cast<int64_t>(guard_real(int_));
   switch (kind_) {
     case Kind::float_:
       return static_cast<int64_t>(number_[0]);
@@ -21,6 +29,7 @@ int64_t Scalar::to_int() const {
 }
 
 double Scalar::to_double() const {
+  if (is_symbolic() && int_.is_real()) return guard_real(int_);
   switch (kind_) {
     case Kind::float_:
       return number_[0];
@@ -33,6 +42,7 @@ double Scalar::to_double() const {
 }
 
 bool Scalar::to_bool() const {
+  if (is_symbolic()) return sym_ne(*this, 0).guard_bool(Loc{});
   switch (kind_) {
     case Kind::float_:
       return number_[0] != 0;
@@ -57,7 +67,9 @@ DType Scalar::dtype() const {
     case Kind::bool_:
       return kBool;
     default:
-      return int_.is_real() ? default_dtype() : kLong;
+      if (!is_symbolic()) return kLong;
+      if (int_.is_real()) return default_dtype();
+      return is_condition(int_) ? kBool : kLong;
   }
 }
 
@@ -84,6 +96,11 @@ std::string Scalar::str() const {
 namespace {
 template <class F>
 Scalar combine(const Scalar& a, const Scalar& b, F f) {
+  if (a.is_symbolic() || b.is_symbolic()) {
+    ShapeEnv& env = ShapeEnv::of(a.is_symbolic() ? a.sym() : b.sym());
+    if (a.is_float()) return f(env.real(a.to_double()), b.sym());
+    if (b.is_float()) return f(a.sym(), env.real(b.to_double()));
+  }
   if (a.is_complex() || b.is_complex()) return f(a.to_complex(), b.to_complex());
   if (a.is_float() || b.is_float()) return f(a.to_double(), b.to_double());
   SymInt x = a.is_int() ? a.sym() : SymInt(a.to_bool()), y = b.is_int() ? b.sym() : SymInt(b.to_bool());
@@ -91,7 +108,10 @@ Scalar combine(const Scalar& a, const Scalar& b, F f) {
 }
 }  // namespace
 
-Scalar operator-(const Scalar& a) { return Scalar(-1) * a; }
+Scalar operator-(const Scalar& a) {
+  if (a.is_symbolic() && a.sym().is_real()) return ShapeEnv::of(a.sym()).real(sym::Real::neg, a.sym());
+  return Scalar(-1) * a;
+}
 Scalar operator+(const Scalar& a, const Scalar& b) {
   return combine(a, b, [](auto x, auto y) { return Scalar(x + y); });
 }
@@ -103,6 +123,7 @@ Scalar operator*(const Scalar& a, const Scalar& b) {
 }
 Scalar operator/(const Scalar& a, const Scalar& b) {
   if (a.is_complex() || b.is_complex()) return a.to_complex() / b.to_complex();
+  if (a.is_symbolic() || b.is_symbolic()) return sym_divide(a, b);
   return a.to_double() / b.to_double();
 }
 

@@ -296,7 +296,7 @@ Tensor wrap_number(const Scalar& value) {
   Tensor t;
   if (value.is_symbolic()) {
     // A symbolic number has no element to hold; the scalar travels beside the tensor as its offset.
-    t = make_tensor({}, value.sym().is_real() ? kDouble : kLong, kCPU, true);
+    t = make_tensor({}, value.sym().is_real() ? kDouble : value.dtype(), kCPU, true);
     t->offset = value.sym();
   } else {
     // In full precision, whatever the default dtype is: 0.1 times a double tensor is 0.1 in double.

@@ -113,6 +113,7 @@ SymInt Value::sym() const {
 int64_t Value::to_int() const { return sym().guard_int(Loc{}); }
 double Value::to_double() const {
   if (is_float()) return float_;
+  if (is_int() && sym().is_symbolic()) return scalar().to_double();
   if (is_int() || is_bool()) return static_cast<double>(to_int());
   wrong_kind("float");
 }

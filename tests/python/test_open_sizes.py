@@ -191,3 +191,47 @@ def test_antialiased_resizing_with_aligned_corners(tmp_path, mode, size):
 
 def test_columns_become_an_image(tmp_path):
     check_onnx(lambda x: F.fold(x, (6, 7), (2, 3), padding=1, stride=2, dilation=1), [(torch.randn(4, 12, 16),), (torch.randn(6, 12, 16),)], {0: "b"}, tmp_path)
+
+
+# item() of a float tensor, which the program computes with; the second argument is that tensor.
+FROM_DATA = {
+    "argument": lambda x, s: x * s.item(),
+    "arithmetic": lambda x, s: x * (s.item() * 2.0 + 1),
+    "reversed": lambda x, s: x * (3 / s.item()) + (1 - s.item()),
+    "powers": lambda x, s: x + s.item() ** 2 + (-s.item()) + 2 ** s.item(),
+    "remainder": lambda x, s: x + s.item() % 0.7,
+    "root": lambda x, s: x * torch.sym_sqrt(s.item()),
+    "largest": lambda x, s: x + torch.sym_max(s.item(), 2.0) * torch.sym_min(s.item(), 2.0),
+    "full": lambda x, s: torch.full((2,), s.item()),
+    "full, open": lambda x, s: torch.full((x.shape[0],), s.item() / 3),
+    "clamp": lambda x, s: x.clamp(min=s.item()),
+    "alpha": lambda x, s: torch.add(x, x, alpha=s.item()),
+    "exponent": lambda x, s: torch.pow(x.abs() + 1, s.item()),
+    "slope": lambda x, s: F.leaky_relu(x, s.item()),
+    "softplus": lambda x, s: F.softplus(x, beta=s.item()),
+    "masked_fill": lambda x, s: x.masked_fill(x > 0, s.item()),
+    "where": lambda x, s: torch.where(x > 0, s.item(), x),
+    "comparison": lambda x, s: (x > s.item()).float(),
+    "scalar_tensor": lambda x, s: x + torch.scalar_tensor(s.item()),
+    "with a size": lambda x, s: x * (s.item() * x.shape[0]),
+    "half a size": lambda x, s: x * (x.shape[0] / 2) + s,
+    "root of a size": lambda x, s: x * (x.shape[0] ** 0.5) + s,
+    "float of a size": lambda x, s: x * torch.sym_float(x.shape[0]) + s,
+    "over a size": lambda x, s: x * (1.0 / x.shape[0]) + s,
+    "part of a size": lambda x, s: x + x.shape[0] * 0.3 + s,
+}
+
+
+def with_numbers():
+    return [(x, torch.tensor(s)) for (x,), s in zip(matrices(), (1.5, 2.25, 0.5))]
+
+
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_a_float_from_data_stays_open(tmp_path, name):
+    check_run(FROM_DATA[name], with_numbers(), {0: "b", 1: "s"}, tmp_path)
+
+
+# The slope is an attribute of LeakyRelu: PyTorch's exporter refuses it too.
+@pytest.mark.parametrize("name", [n for n in FROM_DATA if n != "slope"])
+def test_a_float_from_data_stays_open_in_onnx(tmp_path, name):
+    check_onnx(FROM_DATA[name], with_numbers(), {0: "b", 1: "s"}, tmp_path)

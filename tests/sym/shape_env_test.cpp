@@ -208,7 +208,7 @@ TEST(ShapeEnv, guarding_on_data_names_expression_line_and_origin) {
       message_of([&] { u0.guard_int(); }),
       HasSubstr("Could not extract specialized integer from data-dependent expression u0 (unhinted: u0)."));
   EXPECT_THAT(message_of([&] { SymFloat::unbacked(env).guard_float(); }),
-              HasSubstr("data-dependent expression zuf0"));
+              HasSubstr("Could not guard on data-dependent expression zuf0 (unhinted: zuf0)."));
   EXPECT_TRUE(env.guards().empty());
 }
 
