@@ -292,6 +292,16 @@ void check_inplace(const Tensor& self) {
       name.substr(name.find("::") + 2));
 }
 
+// What the formulas of the wanted gradients read. A user's function cannot be asked: it gets everything.
+GradNeeds needs_of(const Op& op, const Arg* args, uint64_t wanted) {
+  GradNeeds needs{op.saves_args, op.saves_meta};
+  if (op.is(op_user) || wanted == op.differentiable) return needs;
+  needs = {};
+  GradContext asked{op, args, nullptr, {}, {}, wanted, nullptr, &needs};
+  op.grad(asked);
+  return needs;
+}
+
 void link_edges(OpNode& node, const Op& op, const Arg* args, uint64_t wanted) {
   for (int i = 0; i < op.arity; ++i) {
     if (!(op.differentiable >> i & 1)) continue;
@@ -411,7 +421,8 @@ void autograd_call(const Op& op, const Arg* args, Value* results) {
     auto fresh = std::make_shared<OpNode>();
     op_node = fresh.get();
     fresh->wanted = wanted & op.differentiable;
-    fresh->save(op, args, op.saves_args, op.saves_meta);
+    const GradNeeds needs = needs_of(op, args, fresh->wanted);
+    fresh->save(op, args, needs.whole, needs.meta);
     link_edges(*fresh, op, args, wanted);
     node = fresh;
   }

@@ -33,6 +33,38 @@ def made_in_inference_mode(T):
         return T.ones(2)
 
 
+# ---- what is saved ----
+
+
+@program
+def only_what_a_wanted_formula_reads_is_saved(T):
+    """A factor without gradients leaves the other free to change."""
+    changed = []
+    for use in (
+        lambda y: y * 2,
+        lambda y: y / 2,
+        lambda y: y * T.ones(4),
+        lambda y: T.addcmul(y, y, T.ones(4)),
+        lambda y: y.reshape(2, 2) @ T.ones(2, 2),
+        lambda y: y.clone().mul_(3),
+    ):
+        x = leaf(T)
+        y = x * 1
+        z = use(y)
+        y.add_(1)
+        z.sum().backward()
+        changed.append(x.grad)
+    return changed
+
+
+@program
+def a_factor_that_was_saved_is_changed(T):
+    x, k = leaf(T), T.ones(4)
+    z = x * k
+    k.add_(1)
+    z.sum().backward()
+
+
 # ---- views that may not be changed in place ----
 
 

@@ -116,6 +116,36 @@ string args_header(const Family& f) {
   return o.str();
 }
 
+vector<size_t> targets_of(const Entry& e, const Formula& g) {
+  vector<size_t> at;
+  for (const string& t : g.targets)
+    for (size_t i = 0; i < e.params.size(); ++i)
+      if (e.params[i].name == t) at.push_back(i);
+  return at;
+}
+
+string wants_any(const Entry& e, const Formula& g) {
+  string text;
+  for (size_t i : targets_of(e, g))
+    text += (text.empty() ? "c.wants(" : " || c.wants(") + std::to_string(i) + ")";
+  return text;
+}
+
+// The arguments a formula reads: bit i is argument i.
+struct Reads {
+  unsigned long long whole = 0, meta = 0;
+};
+Reads reads_of(const Entry& e, const string& formula) {
+  Reads reads;
+  for (size_t i = 0; i < e.params.size(); ++i) {
+    bool only_meta = true;
+    if (!uses(formula, e.params[i].name, &only_meta)) continue;
+    bool tensor = e.params[i].type.rfind("Tensor", 0) == 0;
+    (tensor && only_meta ? reads.meta : reads.whole) |= 1ull << i;
+  }
+  return reads;
+}
+
 void bind_names(std::ostringstream& o, const Entry& e, const string& text) {
   for (const Param& p : e.params)
     if (uses(text, p.name)) o << "  [[maybe_unused]] const auto& " << p.name << " = a." << p.name << ";\n";
@@ -332,7 +362,13 @@ string source(const Family& f, const vector<Family>& families) {
           << "(const Arg* a, void* p) { auto& q = *static_cast<kernels::Params*>(p);" << sets << " }\n";
     }
     if (!e.grads.empty()) {
-      o << "void grad_thunk_" << id << "(GradContext& c) {\n  args::" << id << " a(c.args);\n";
+      o << "void grad_thunk_" << id << "(GradContext& c) {\n  if (c.needs) {\n";
+      for (const Formula& g : e.grads) {
+        const Reads reads = reads_of(e, g.expression + " " + g.where);
+        o << "    if (" << wants_any(e, g) << ") c.need(" << reads.whole << "ull, " << reads.meta
+          << "ull);\n";
+      }
+      o << "    return;\n  }\n  args::" << id << " a(c.args);\n";
       string all;
       for (const Formula& g : e.grads) all += g.expression + " " + g.where + " ";
       bind_names(o, e, all);
@@ -344,13 +380,8 @@ string source(const Family& f, const vector<Family>& families) {
       }
       if (uses(all, "result")) o << "  const Tensor& result = c.result(0);\n";
       for (const Formula& g : e.grads) {
-        vector<size_t> at;
-        for (const string& t : g.targets)
-          for (size_t i = 0; i < e.params.size(); ++i)
-            if (e.params[i].name == t) at.push_back(i);
-        o << "  if (";
-        for (size_t k = 0; k < at.size(); ++k) o << (k ? " || " : "") << "c.wants(" << at[k] << ")";
-        o << ") {\n";
+        const vector<size_t> at = targets_of(e, g);
+        o << "  if (" << wants_any(e, g) << ") {\n";
         for (const string& w : split(g.where, ';')) {
           size_t eq = w.find('=');
           line(g.line);
@@ -440,25 +471,18 @@ string source(const Family& f, const vector<Family>& families) {
         << ", .disjoint = " << argument_bits(f, b, "disjoint");
     if (!b.grads.empty() && row.kind != 'o') {
       string all;
-      unsigned long long whole = 0, meta = 0, differentiable = 0;
+      unsigned long long differentiable = 0;
       unsigned results = 0;
       for (const Formula& g : b.grads) {
         all += g.expression + " " + g.where + " ";
-        for (const string& t : g.targets)
-          for (size_t i = 0; i < b.params.size(); ++i)
-            if (b.params[i].name == t) differentiable |= 1ull << i;
+        for (size_t i : targets_of(b, g)) differentiable |= 1ull << i;
       }
-      for (size_t i = 0; i < b.params.size(); ++i) {
-        bool only_meta = true;
-        if (!uses(all, b.params[i].name, &only_meta)) continue;
-        bool tensor = b.params[i].type.rfind("Tensor", 0) == 0;
-        (tensor && only_meta ? meta : whole) |= 1ull << i;
-      }
+      const Reads reads = reads_of(b, all);
       if (uses(all, "result")) results |= 1;
       for (size_t i = 0; i < b.returns.size(); ++i)
         if (uses(all, "result" + std::to_string(i))) results |= 1u << i;
-      o << ", .saves_args = " << whole << ", .saves_meta = " << meta << ", .saves_results = " << results
-        << ", .differentiable = " << differentiable;
+      o << ", .saves_args = " << reads.whole << ", .saves_meta = " << reads.meta
+        << ", .saves_results = " << results << ", .differentiable = " << differentiable;
     }
     if (row.kind == 'i' || row.kind == 'o') o << ", .functional = &" << table << "[" << base_at[id] << "]";
     if (row.kind == ' ' && inplace_at.count(id))
