@@ -10,7 +10,7 @@ export PATH := /usr/bin:/bin:$(PATH)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: help build everything configure packages venv demo test arm64 conformance docs fuzz bench bench-ops bench-jit zoo-pt format format-check prices install clean
+.PHONY: help build everything configure packages venv demo test arm64 conformance docs fuzz bench bench-ops bench-jit zoo-pt modules-pt format format-check prices install clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -23,7 +23,7 @@ everything: configure  ## build examples, benchmarks and tests too
 	@echo "== building $(BUILD): everything"
 	@cmake --build $(BUILD) -j $(JOBS)
 
-configure: packages $(if $(filter test conformance bench bench-ops bench-jit zoo-pt,$(MAKECMDGOALS)),venv)
+configure: packages $(if $(filter test conformance bench bench-ops bench-jit zoo-pt modules-pt,$(MAKECMDGOALS)),venv)
 	@if [ ! -f $(BUILD)/build.ninja ] || [ CMakePresets.json -nt $(BUILD)/build.ninja ] || \
 	    [ $(VENV)/.requirements -nt $(BUILD)/build.ninja ]; then \
 	  echo "== configuring $(BUILD)"; \
@@ -121,6 +121,9 @@ zoo-pt: venv build  ## TorchScript files of real architectures through Tern and 
 	@mkdir -p build/zoo
 	@OMP_NUM_THREADS=1 $(VENV)/bin/python tests/zoo/run.py build/zoo --tern $(BUILD)/tern --make $(ZOO) --make-with $(ZOO_VENV)/bin/python \
 	  $(if $(ONLY),--only $(ONLY),--table docs/zoo.md)
+
+modules-pt: venv build  ## TorchScript files of everything in PyTorch's own test databases, through Tern and back; ONLY="nn.LSTM"
+	@TERN_BUILD_DIR=$(abspath $(BUILD)) $(VENV)/bin/python tests/modules/run.py --table build/modules-pt.tsv $(if $(ONLY),--only '$(ONLY)')
 
 bench-ops: venv build  ## every family of operators beside PyTorch eager, three sizes, one and two threads
 	@$(VENV)/bin/python bench/ops.py --build $(BUILD)

@@ -248,6 +248,16 @@ def a_tensor_that_keeps_its_gradient_ends_after_a_change(T):
     w.backward()
 
 
+@program
+def the_parts_of_an_unsafe_split_are_written_to(T):
+    x = leaf(T)
+    a, b, c = T.unsafe_chunk(x * 2, 3, 1)
+    d, e = T.unsafe_split(x * 3, 1)
+    f, g = T.unsafe_split_with_sizes(x * 4, [1, 2], 1)
+    y = a.sigmoid_() * b.tanh_() + c.add_(1) + (d.exp_() * e).sum() + (f.sin_() * g.mul_(2)).sum()
+    return first_and_second(T, y, x)
+
+
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda f: f.__name__)
 def test_same(function):
     want, got = outcome(torch, function), outcome(tern, function)

@@ -361,6 +361,30 @@ std::vector<Tensor> body_chunk(const args::chunk& a) {
   return split(a.self, step, dim);
 }
 
+// The parts of an unsafe split may be written to, each with a history of its own (traced LSTM cells do that).
+// In PyTorch they share memory all the same; here they are copies where a history may be kept, and views
+// elsewhere.
+namespace {
+
+std::vector<Tensor> writable(std::vector<Tensor> parts) {
+  const bool captured = thread_state.active & ~thread_state.excluded;
+  if (!thread_state.grad_enabled || (thread_state.excluded & rung_autograd) || captured) return parts;
+  for (Tensor& t : parts) t = clone(t);
+  return parts;
+}
+
+}  // namespace
+
+std::vector<Tensor> body_unsafe_split_Tensor(const args::unsafe_split_Tensor& a) {
+  return writable(split(a.self, a.split_size, a.dim));
+}
+std::vector<Tensor> body_unsafe_split_with_sizes(const args::unsafe_split_with_sizes& a) {
+  return writable(split_with_sizes(a.self, a.split_sizes, a.dim));
+}
+std::vector<Tensor> body_unsafe_chunk(const args::unsafe_chunk& a) {
+  return writable(chunk(a.self, a.chunks, a.dim));
+}
+
 std::vector<Tensor> body_tensor_split_sections(const args::tensor_split_sections& a) {
   if (a.self.dim() == 0)
     fail("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
