@@ -344,6 +344,7 @@ constexpr Lowering table[] = {
     {"aten::split.sizes", lower_split_with_sizes},
     {"aten::split.Tensor", lower_split},
     {"aten::unsafe_split.Tensor", lower_split},
+    {"aten::unsafe_split_with_sizes", lower_split_with_sizes},
     {"aten::chunk", lower_chunk},
     {"aten::unbind.int", lower_unbind},
     {"aten::as_strided", lower_as_strided},

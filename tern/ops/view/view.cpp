@@ -4,6 +4,7 @@
 #include "tern/ops.h"
 #include "tern/ops/view.args.h"
 #include "tern/ops/view/geometry.h"
+#include "tern/tensor/share.h"
 
 namespace tern {
 
@@ -351,38 +352,45 @@ std::vector<Tensor> body_split_Tensor(const args::split_Tensor& a) {
   return split_with_sizes(a.self, sizes, dim);
 }
 
-std::vector<Tensor> body_chunk(const args::chunk& a) {
-  if (a.self.dim() == 0) fail("chunk expects at least a 1-dimensional tensor");
-  if (a.chunks <= 0) failf("chunk expects `chunks` to be greater than 0, got: {}", a.chunks);
-  int64_t dim = wrap_dim(a.dim, a.self.dim());
-  SymInt size = a.self.sizes()[dim], step = floor_div(size + a.chunks - 1, a.chunks);
-  if (surely_eq(step, 0))
-    return split_with_sizes(a.self, Dims(static_cast<size_t>(a.chunks), SymInt(0)), dim);
-  return split(a.self, step, dim);
-}
-
-// The parts of an unsafe split may be written to, each with a history of its own (traced LSTM cells do that).
-// In PyTorch they share memory all the same; here they are copies where a history may be kept, and views
-// elsewhere.
 namespace {
 
-std::vector<Tensor> writable(std::vector<Tensor> parts) {
-  const bool captured = thread_state.active & ~thread_state.excluded;
-  if (!thread_state.grad_enabled || (thread_state.excluded & rung_autograd) || captured) return parts;
-  for (Tensor& t : parts) t = clone(t);
+SymInt chunk_size(const Tensor& self, int64_t chunks, int64_t dim) {
+  if (self.dim() == 0) fail("chunk expects at least a 1-dimensional tensor");
+  if (chunks <= 0) failf("chunk expects `chunks` to be greater than 0, got: {}", chunks);
+  return floor_div(self.sizes()[wrap_dim(dim, self.dim())] + chunks - 1, chunks);
+}
+
+// The parts of an unsafe split share memory with the whole, yet count their writes for themselves: each may
+// be changed in place with a history of its own, as traced LSTM cells do. Memory that is only planned or
+// captured has no history, there they are views.
+std::vector<Tensor> apart(std::vector<Tensor> parts) {
+  for (Tensor& t : parts) {
+    if (t.is_fake() || !t.storage()->data || t.storage()->alias) continue;
+    t = t.shallow_copy();
+    t->storage = share(t.storage());
+  }
   return parts;
 }
 
 }  // namespace
 
-std::vector<Tensor> body_unsafe_split_Tensor(const args::unsafe_split_Tensor& a) {
-  return writable(split(a.self, a.split_size, a.dim));
-}
-std::vector<Tensor> body_unsafe_split_with_sizes(const args::unsafe_split_with_sizes& a) {
-  return writable(split_with_sizes(a.self, a.split_sizes, a.dim));
+std::vector<Tensor> body_chunk(const args::chunk& a) {
+  SymInt step = chunk_size(a.self, a.chunks, a.dim);
+  if (surely_eq(step, 0))
+    return split_with_sizes(a.self, Dims(static_cast<size_t>(a.chunks), SymInt(0)), a.dim);
+  return split(a.self, step, a.dim);
 }
 std::vector<Tensor> body_unsafe_chunk(const args::unsafe_chunk& a) {
-  return writable(chunk(a.self, a.chunks, a.dim));
+  SymInt step = chunk_size(a.self, a.chunks, a.dim);
+  if (surely_eq(step, 0))
+    return unsafe_split_with_sizes(a.self, Dims(static_cast<size_t>(a.chunks), SymInt(0)), a.dim);
+  return unsafe_split(a.self, step, a.dim);
+}
+std::vector<Tensor> view_unsafe_split_Tensor(const args::unsafe_split_Tensor& a) {
+  return apart(split(a.self, a.split_size, a.dim));
+}
+std::vector<Tensor> view_unsafe_split_with_sizes(const args::unsafe_split_with_sizes& a) {
+  return apart(split_with_sizes(a.self, a.split_sizes, a.dim));
 }
 
 std::vector<Tensor> body_tensor_split_sections(const args::tensor_split_sections& a) {
