@@ -142,6 +142,7 @@ SavedTensor::SavedTensor(const Tensor& t, bool output_of_node) {
     output = t->autograd ? t->autograd->output : 0;
   } else {
     data = t;
+    has_history = t->autograd && t->autograd->node;
   }
 }
 
@@ -173,6 +174,10 @@ Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
     return t;
   }
   if (!data.defined()) fail_released();
+  if (has_history && !(data->autograd && data->autograd->node))
+    fail(
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+        "This is not supported, please use out-of-place `.detach()` instead");
   if (data.version() != version) {
     std::string producer_name;
     if (is_output && self)

@@ -64,6 +64,7 @@ struct SavedTensor {
   uint32_t output = 0;
   uint32_t version = 0;
   bool is_output = false;
+  bool has_history = false;  // of `data`, which detach_() would take away
   bool present = false;
 
   SavedTensor() = default;

@@ -65,6 +65,20 @@ def a_factor_that_was_saved_is_changed(T):
     z.sum().backward()
 
 
+@program
+def a_saved_tensor_is_detached_in_place(T):
+    y = leaf(T) * 1
+    z = y * y
+    y.detach_()
+    z.sum().backward()
+
+
+@program
+def a_view_of_another_type_has_no_history(T):
+    y = leaf(T) * 2
+    return [y.view(t).requires_grad for t in (T.int32, T.complex64, T.float64, T.float32)]
+
+
 # ---- views that may not be changed in place ----
 
 
