@@ -91,6 +91,9 @@ struct ViewPlace {
   Tensor with_part(const Tensor& memory, const Tensor& part) const;
 };
 
+// Whether a change of the view is one of its base to the gradients: not where the bits mean something else.
+bool shares_history(const Tensor& view);
+
 [[noreturn]] void fail_released();  // what a node saved has been freed
 
 // How a view came about decides whether it may be changed in place.
