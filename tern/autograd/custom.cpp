@@ -65,10 +65,9 @@ const Tensor& detach_(const Tensor& t) {
   if (t->base)
     fail(
         "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
-        "for "
-        "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
-        "detach_() "
-        "cannot be called on these gradients.");
+        "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
+        "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
+        "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
   if (apply_recorder && (thread_state.active & ~thread_state.excluded & rung_record))
     apply_recorder->detached(t);
   if (t->autograd) t->autograd->node.reset();

@@ -37,7 +37,7 @@ struct Accumulate : GradNode {
 
   std::vector<Tensor> apply(Span<const Tensor> grads) override {
     Tensor g = grads[0];
-    if (!g.defined()) return {};
+    if (!g.defined() || !(leaf->rungs & rung_autograd)) return {};  // it may have been detached since
     AutogradMeta& meta = autograd_meta(leaf);
     for (auto& [number, hook] : meta.hooks) g = run_hook(hook, g);
     if (!meta.grad.defined()) {
@@ -142,6 +142,7 @@ SavedTensor::SavedTensor(const Tensor& t, bool output_of_node) {
     output = t->autograd ? t->autograd->output : 0;
   } else {
     data = t;
+    has_history = t->autograd && t->autograd->node;
   }
 }
 
@@ -173,6 +174,10 @@ Tensor SavedTensor::unpack(const std::shared_ptr<GradNode>& self) const {
     return t;
   }
   if (!data.defined()) fail_released();
+  if (has_history && !self && !(data->autograd && data->autograd->node))
+    fail(
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+        "This is not supported, please use out-of-place `.detach()` instead");
   if (data.version() != version) {
     std::string producer_name;
     if (is_output && self)
@@ -270,10 +275,16 @@ Tensor ViewPlace::with_part(const Tensor& memory, const Tensor& part) const {
   return is_empty(view.sizes) ? memory : as_strided_scatter(memory, part, view.sizes, strides, offset);
 }
 
+bool shares_history(const Tensor& view) {
+  if (!view->base) return false;
+  const DType base = view->base->dtype, own = view.dtype();
+  return base == own || (is_complex(base) != is_complex(own) && to_real(base) == to_real(own));
+}
+
 namespace {
 // The base that speaks for this view, when an in-place change has overtaken what the view itself recorded.
 Tensor newer_base(const Tensor& t) {
-  if (!t->storage->rungs || !t->base) return {};
+  if (!t->storage->rungs || !shares_history(t)) return {};
   if (t->autograd && t->autograd->version == t.version()) return {};
   t->base->refs.add();
   return Tensor::adopt(t->base);

@@ -64,6 +64,7 @@ struct SavedTensor {
   uint32_t output = 0;
   uint32_t version = 0;
   bool is_output = false;
+  bool has_history = false;  // of `data`, which detach_() would take away
   bool present = false;
 
   SavedTensor() = default;
@@ -89,6 +90,9 @@ struct ViewPlace {
   Tensor part(const Tensor& memory) const;  // what the view sees
   Tensor with_part(const Tensor& memory, const Tensor& part) const;
 };
+
+// Whether a change of the view is one of its base to the gradients: not where the bits mean something else.
+bool shares_history(const Tensor& view);
 
 [[noreturn]] void fail_released();  // what a node saved has been freed
 

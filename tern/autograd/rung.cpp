@@ -326,7 +326,7 @@ void mark_unrecorded_views(const Op& op, const Value* results) {
   auto mark = [&](const Value& v) {
     if (!v.is_tensor() || !v.tensor().defined()) return;
     const Tensor& t = v.tensor();
-    if (!t->base || !(t->base->rungs & rung_autograd) || (t->rungs & rung_autograd)) return;
+    if (!shares_history(t) || !(t->base->rungs & rung_autograd) || (t->rungs & rung_autograd)) return;
     AutogradMeta& meta = autograd_meta(t);
     meta.origin = origin;
     meta.version = t.version();
@@ -354,7 +354,7 @@ bool differentiable_type(const Tensor& t) { return t.is_floating_point() || t.is
 
 // Gives an in-place result its history; through a view it is the base that changes.
 void rebase(const Tensor& self, const std::shared_ptr<GradNode>& node) {
-  if (!self->base) {
+  if (!shares_history(self)) {
     set_history(self, node, 0);
     if (self.storage().use_count() > 1) self.storage()->rungs |= rung_autograd;
     return;
@@ -380,6 +380,11 @@ void rebase(const Tensor& self, const std::shared_ptr<GradNode>& node) {
 
 void autograd_call(const Op& op, const Arg* args, Value* results) {
   using namespace autograd;
+  static const Op* const detach = find_op(std::string_view("aten::detach_"));
+  if (&op == detach) {
+    results[0] = Value(autograd::detach_(*args[0].tensor_ptr));
+    return;
+  }
   uint64_t wanted = 0;
   const Tensor* self = op.arity && args[0].kind == ArgKind::tensor ? args[0].tensor_ptr : nullptr;
   bool mutates = op.is(op_inplace) && self;

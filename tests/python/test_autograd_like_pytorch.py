@@ -65,6 +65,94 @@ def a_factor_that_was_saved_is_changed(T):
     z.sum().backward()
 
 
+@program
+def a_saved_tensor_is_detached_in_place(T):
+    y = leaf(T) * 1
+    z = y * y
+    y.detach_()
+    z.sum().backward()
+
+
+@program
+def a_view_of_another_type_has_no_history(T):
+    y = leaf(T) * 2
+    return [y.view(t).requires_grad for t in (T.int32, T.complex64, T.float64, T.float32)]
+
+
+@program
+def a_tensor_saved_by_a_function_is_detached_in_place(T):
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    x = leaf(T)
+    y = x * 3
+    z = custom(T, lambda ctx, g: g * ctx.saved_tensors[0], forward).apply(y)
+    y.detach_()
+    z.sum().backward()
+    return x.grad
+
+
+@program
+def a_leaf_is_detached_in_place(T):
+    x = leaf(T)
+    y = x * x
+    y.sum().backward(retain_graph=True)
+    x.detach_()
+    y.sum().backward()
+    return x.grad, x.requires_grad, x._version, x.requires_grad_().grad
+
+
+@program
+def a_leaf_is_detached_in_place_without_recording(T):
+    x = leaf(T)
+    with T.no_grad():
+        x.detach_()
+    return x.requires_grad
+
+
+@program
+def a_part_of_a_split_is_detached_in_place(T):
+    (leaf(T) * 2).split(2)[0].detach_()
+
+
+@program
+def a_no_grad_view_is_detached_in_place(T):
+    x = leaf(T)
+    with T.no_grad():
+        v = x[1:]
+    v.detach_()
+
+
+@program
+def a_view_of_another_type_made_under_no_grad(T):
+    x = leaf(T)
+    with T.no_grad():
+        v, w = x.view(T.int32), x.view(T.float64)
+        v.add_(1)
+    return v, v.requires_grad, w.requires_grad, x
+
+
+@program
+def a_view_of_another_type_takes_no_history_to_its_base(T):
+    """Nor does it follow what its base records."""
+    x, w, k = T.ones(4), leaf(T, 2, dtype=T.float64), leaf(T)
+    v = x.view(T.float64)
+    v.mul_(w)
+    plain = x.requires_grad
+    x.mul_(k)
+    v.sum().backward()
+    return plain, v.requires_grad, w.grad == w.grad[0], k.grad
+
+
+@program
+def numbers_seen_as_floats_take_history(T):
+    x, w = T.ones(4, dtype=T.int32), leaf(T)
+    v = x.view(T.float32)
+    v.mul_(w)
+    return v.requires_grad, x.requires_grad
+
+
 # ---- views that may not be changed in place ----
 
 

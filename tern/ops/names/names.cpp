@@ -82,9 +82,9 @@ Tensor kernel_detach_(const args::detach_& a) {
   if (a.self->base)
     fail(
         "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
-        "for "
-        "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
-        "detach_() cannot be called on these gradients.");
+        "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and "
+        "hence detach_() cannot be called on these gradients. To fix this error, please refer to the "
+        "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
   TensorBody* body = a.self.body();
   if (body->autograd && body->free_autograd) body->free_autograd(body->autograd);
   body->autograd = nullptr;
