@@ -155,6 +155,60 @@ Tensor body_quantized_mul_relu(const args::quantized_mul_relu& a) {
 }
 Tensor body_quantized_add_scalar(const args::quantized_add_scalar& a) { return add(a.qa, a.b); }
 Tensor body_quantized_mul_scalar(const args::quantized_mul_scalar& a) { return mul(a.qa, a.b); }
+#define TERN_EXPAND_NUMBERS(what)                                                               \
+  Tensor body_quantized_##what##_Scalar(const args::quantized_##what##_Scalar& a) {             \
+    return what(a.qa, a.b);                                                                     \
+  }                                                                                             \
+  Tensor body_quantized_##what##_Scalar2(const args::quantized_##what##_Scalar2& a) {           \
+    return what(a.qa, a.b);                                                                     \
+  }                                                                                             \
+  Tensor body_quantized_##what##_relu_Scalar(const args::quantized_##what##_relu_Scalar& a) {   \
+    return relu(what(a.qa, a.b));                                                               \
+  }                                                                                             \
+  Tensor body_quantized_##what##_relu_Scalar2(const args::quantized_##what##_relu_Scalar2& a) { \
+    return relu(what(a.qa, a.b));                                                               \
+  }                                                                                             \
+  Tensor body_quantized_##what##_scalar_relu(const args::quantized_##what##_scalar_relu& a) {   \
+    return relu(what(a.qa, a.b));                                                               \
+  }
+TERN_EXPAND_NUMBERS(add)
+TERN_EXPAND_NUMBERS(mul)
+#undef TERN_EXPAND_NUMBERS
+
+Tensor body_quantized_matmul(const args::quantized_matmul& a) {
+  return in_steps(matmul(a.qa, a.qb), a.scale, a.zero_point);
+}
+Tensor body_quantized_cat_relu(const args::quantized_cat_relu& a) {
+  Tensor all = relu(cat(a.qx, a.dim));
+  return a.scale && a.zero_point ? in_steps(all, *a.scale, *a.zero_point) : all;
+}
+Tensor body_quantized_clamp(const args::quantized_clamp& a) { return clamp(a.qx, a.min, a.max); }
+Tensor body_quantized_relu6(const args::quantized_relu6& a) { return relu6(a.qx); }
+Tensor body_quantized_threshold(const args::quantized_threshold& a) {
+  return threshold(a.qx, a.threshold, a.value);
+}
+Tensor body_quantized_celu(const args::quantized_celu& a) {
+  return in_steps(celu(a.self, a.alpha), a.output_scale, a.output_zero_point);
+}
+Tensor body_quantized_prelu(const args::quantized_prelu& a) {
+  return in_steps(prelu(a.qx, a.weight), a.output_scale, a.output_zero_point);
+}
+
+#define TERN_EXPAND_BATCH_NORM(name, activation)                                            \
+  Tensor body_quantized_##name(const args::quantized_##name& a) {                           \
+    Tensor y = batch_norm(a.qx, a.weight, a.bias, a.mean, a.var, false, 0.1, a.eps, false); \
+    return in_steps(activation(y), a.output_scale, a.output_zero_point);                    \
+  }
+TERN_EXPAND_BATCH_NORM(ns_batch_norm, )
+TERN_EXPAND_BATCH_NORM(batch_norm_relu, relu)
+TERN_EXPAND_BATCH_NORM(batch_norm1d, )
+TERN_EXPAND_BATCH_NORM(batch_norm1d_relu, relu)
+TERN_EXPAND_BATCH_NORM(batch_norm2d, )
+TERN_EXPAND_BATCH_NORM(batch_norm2d_relu, relu)
+TERN_EXPAND_BATCH_NORM(batch_norm3d, )
+TERN_EXPAND_BATCH_NORM(batch_norm3d_relu, relu)
+#undef TERN_EXPAND_BATCH_NORM
+
 Tensor body_quantized_cat(const args::quantized_cat& a) {
   Tensor all = cat(a.qx, a.dim);
   return a.scale && a.zero_point ? in_steps(all, *a.scale, *a.zero_point) : all;
