@@ -45,6 +45,10 @@ Tensor weight_of(const Tensor& w) {
                      Value(DType::int8)});
 }
 
+Tensor column_of(const std::vector<float>& values) {
+  return from_vector(values, {SymInt(static_cast<int64_t>(values.size())), SymInt(1)});
+}
+
 Tensor linear_of(const Value& packed, const Tensor& x, bool relu) {
   const PackedLinear& w = PackedLinear::of(packed, "quantized::linear");
   Tensor y = linear(x, w.half ? w.weight : weight_of(w.weight), w.bias);
@@ -239,6 +243,25 @@ Tensor body_quantized_group_norm(const args::quantized_group_norm& a) {
 Tensor body_quantized_instance_norm(const args::quantized_instance_norm& a) {
   return in_steps(instance_norm(a.input, a.weight, a.bias, Tensor(), Tensor(), true, 0.1, a.eps, false),
                   a.output_scale, a.output_zero_point);
+}
+
+// Only the rows that are asked for become floats.
+Tensor body_quantized_embedding_byte(const args::quantized_embedding_byte& a) {
+  if (a.pruned_weights)
+    fail(ErrorKind::not_supported, "quantized::embedding_byte: pruned weights are not supported");
+  const PackedEmbedding& e = PackedEmbedding::of(a.weight, "quantized::embedding_byte");
+  Tensor rows = to(embedding(int_view(e.weight), a.indices), kFloat);
+  return rows * embedding(column_of(e.scales), a.indices) + embedding(column_of(e.offsets), a.indices);
+}
+Tensor body_quantized_embedding_bag_byte(const args::quantized_embedding_bag_byte& a) {
+  if (a.pruned_weights || a.compressed_indices_mapping.defined() || a.mode != 0 || !a.offsets.defined())
+    fail(ErrorKind::not_supported,
+         "quantized::embedding_bag_byte: sums of bags that offsets divide have a form without quantized "
+         "tensors; other modes, matrices of indices and pruned weights have none");
+  const PackedEmbedding& e = PackedEmbedding::of(a.weight, "quantized::embedding_bag_byte");
+  Tensor table = to(int_view(e.weight), kFloat) * column_of(e.scales) + column_of(e.offsets);
+  return std::get<0>(embedding_bag(table, a.indices, a.offsets, false, 0, false, a.per_sample_weights,
+                                   a.include_last_offset));
 }
 
 }  // namespace tern
