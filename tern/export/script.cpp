@@ -24,11 +24,11 @@ struct Reads {
 
   explicit Reads(ir::Graph& graph) {
     std::unordered_map<const ir::Value*, std::string> paths{{graph.inputs()[0], ""}};
-    collect(graph.top(), paths);
+    collect(graph, graph.top(), paths);
   }
 
  private:
-  void collect(ir::Block& block, std::unordered_map<const ir::Value*, std::string>& paths) {
+  void collect(ir::Graph& graph, ir::Block& block, std::unordered_map<const ir::Value*, std::string>& paths) {
     for (ir::Node& n : block) {
       if (n.is("prim::GetAttr") && n.input(0).is_value()) {
         if (auto it = paths.find(&n.input(0).value()); it != paths.end()) {
@@ -38,14 +38,50 @@ struct Reads {
           nodes.emplace_back(&n, path);
         }
       }
+      if (n.is("prim::SetAttr") && is_written_in_place(n, paths)) {
+        graph.erase(n);
+        continue;
+      }
       if (n.is("prim::SetAttr"))
         failf(ErrorKind::not_supported,
               "the module assigns its attribute '{}' while it runs: it cannot become a program",
               n.attribute("name")->string());
-      for (ir::Block* b : n.blocks()) collect(*b, paths);
+      for (ir::Block* b : n.blocks()) collect(graph, *b, paths);
     }
   }
+  // `self.count += 1`: the tensor that is assigned is the one that was read, written to in place.
+  static bool is_written_in_place(const ir::Node& set,
+                                  const std::unordered_map<const ir::Value*, std::string>& paths) {
+    auto self = set.input(0).is_value() ? paths.find(&set.input(0).value()) : paths.end();
+    if (self == paths.end() || !set.input(1).is_value()) return false;
+    const ir::Value* v = &set.input(1).value();
+    while (v->node() && v->node()->op() && v->node()->kind().view().ends_with('_') &&
+           v->node()->input(0).is_value())
+      v = &v->node()->input(0).value();
+    auto read = paths.find(v);
+    std::string name = set.attribute("name")->string();
+    return read != paths.end() && read->second == (self->second.empty() ? name : self->second + "." + name);
+  }
 };
+
+// A task runs when it is made: what it runs takes its place, and who waits for it has the result.
+void inline_tasks(ir::Graph& graph, ir::Block& block) {
+  for (ir::Node& n : block) {
+    for (ir::Block* b : n.blocks()) inline_tasks(graph, *b);
+    if (n.is("prim::fork")) {
+      ir::Block& task = *n.blocks()[0];
+      std::vector<ir::Node*> nodes;
+      for (ir::Node& inner : task) nodes.push_back(&inner);
+      for (ir::Node* inner : nodes) inner->move_before(n);
+      graph.replace_all_uses(n.output(), ir::In(task.returns()[0]));
+    } else if (n.is("aten::wait")) {
+      graph.replace_all_uses(n.output(), ir::In(n.input(0)));
+    } else {
+      continue;
+    }
+    graph.erase(n);
+  }
+}
 
 // Whether a list or dict still is what it was made of when the graph returns.
 bool stays_as_made(const ir::Graph& graph, const ir::Value& container) {
@@ -133,6 +169,7 @@ void fold_number(ir::Graph& graph, ir::Node& read, const Tensor& t) {
 
 ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method) {
   Owned<ir::Graph> graph = module.whole_graph(method);
+  inline_tasks(*graph, graph->top());
   auto data = new_shared<ExportedProgram::Data>();
   std::unordered_map<std::string, bool> is_parameter;
   for (const auto& [name, t] : module.named_parameters()) is_parameter[name] = true;
@@ -232,12 +269,29 @@ ExportedProgram lower_script(ExportedProgram& program) {
   }
 }
 
+// Arguments after those that have examples are what the script says when they are left out.
+void leave_out_defaults(ExportedProgram::Data& data, const std::vector<script::Argument>& arguments,
+                        size_t given) {
+  size_t left = arguments.size() - 1;  // without self
+  for (; left > given && arguments[left].default_value; --left) {
+    size_t last = data.signature.inputs.size() - 1;
+    data.graph->replace_all_uses(*data.graph->inputs()[last], ir::In(*arguments[left].default_value));
+    data.graph->top().remove_param(last);
+    data.signature.inputs.pop_back();
+    data.arg_names.pop_back();
+  }
+  data.in_spec = tree::flatten(Value::tuple({Value::tuple(std::vector<Value>(left)), Value::dict()})).spec;
+  data.module_calls[0].signature->in_spec = data.in_spec;
+  data.module_calls[0].signature->arg_names = data.arg_names;
+}
+
 }  // namespace
 
 ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<Value>& examples,
                             std::string_view method, Shared<ShapeEnv> shapes) {
   ExportedProgram program = from_script(module, method);
   ExportedProgram::Data& data = program.mutable_data();
+  leave_out_defaults(data, module.arguments(std::string(method)), examples.size());
   if (shapes) data.graph->shapes = std::move(shapes);
   if (!data.graph->shapes) data.graph->shapes = new_shared<ShapeEnv>();
   size_t next = 0;

@@ -12,7 +12,7 @@ namespace tern {
 ExportedProgram from_script(const jit::ScriptModule& module, std::string_view method = "forward");
 // The same for inputs like these: sizes and types are known, mutation has become new values and composites
 // are expanded. A size that is a symbol of `shapes` stays dynamic; other values than tensors become
-// constants.
+// constants. Arguments at the end that have defaults may be left out: the program then takes none.
 ExportedProgram from_script(const jit::ScriptModule& module, const std::vector<Value>& examples,
                             std::string_view method = "forward", Shared<ShapeEnv> shapes = nullptr);
 // A module whose `forward` is the program's graph; what the program writes to its buffers and inputs is

@@ -1,4 +1,5 @@
-"""What PyTorch's own test databases offer to be scripted and traced: modules, functions of nn.functional, operators and methods, quantized models.
+"""What PyTorch's own test databases offer to be scripted and traced: modules, functions of nn.functional, operators and methods, quantized models; and modules as
+people write them.
 
 A case is a name and a function that gives (module or function, args, kwargs); the function raises where PyTorch itself refuses.
 """
@@ -18,8 +19,10 @@ from samples import name_of, op_db  # noqa: E402  (it also stands in for a packa
 from torch.testing._internal import common_quantization, jit_metaprogramming_utils  # noqa: E402
 from torch.testing._internal.common_modules import module_db  # noqa: E402
 
+from written import written_modules  # noqa: E402
 
-def cases(kinds=("module", "old", "functional", "operator", "method", "traced", "quantized"), samples=3):
+
+def cases(kinds=("module", "old", "functional", "operator", "method", "traced", "quantized", "written"), samples=3):
     for kind in kinds:
         yield from SOURCES[kind](samples)
 
@@ -238,4 +241,5 @@ SOURCES = {
     "method": lambda samples: from_op_db("method", samples),
     "traced": traced_operators,
     "quantized": quantized_models,
+    "written": lambda samples: written_modules(),
 }

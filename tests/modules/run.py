@@ -18,7 +18,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("TERN_BUILD_DIR", ROOT / "build" / "release"))
-KINDS = ("module", "old", "functional", "operator", "method", "traced", "quantized")
+KINDS = ("module", "old", "functional", "operator", "method", "traced", "quantized", "written")
 VARIANTS = ("script", "trace", "frozen", "inference")
 STAGES = ("load", "call", "gradient", "native", "saved", "code", "pt2", "onnx")
 

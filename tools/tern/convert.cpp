@@ -137,6 +137,11 @@ int convert_script(const Convert& options) {
     throw Error(e.kind(), fmt::format("{}: a .pt file does not say the sizes of its inputs: {}", options.from,
                                       e.what()));
   }
+  // What nobody gave stays what the script says, as when torch.export is given no such argument.
+  const std::vector<script::Argument>& arguments = module.arguments(options.method);
+  while (!examples.empty() && !examples.back().is_tensor() && arguments[examples.size()].default_value &&
+         examples.back().equals(*arguments[examples.size()].default_value))
+    examples.pop_back();
   ExportedProgram program = from_script(module, examples, options.method, symbols);
   save_model(as_asked(program, options), options.to, {.opset = options.opset});
   std::printf("%s -> %s\n", options.from.c_str(), options.to.c_str());

@@ -45,6 +45,10 @@ Tensor weight_of(const Tensor& w) {
                      Value(DType::int8)});
 }
 
+Tensor column_of(const std::vector<float>& values) {
+  return from_vector(values, {SymInt(static_cast<int64_t>(values.size())), SymInt(1)});
+}
+
 Tensor linear_of(const Value& packed, const Tensor& x, bool relu) {
   const PackedLinear& w = PackedLinear::of(packed, "quantized::linear");
   Tensor y = linear(x, w.half ? w.weight : weight_of(w.weight), w.bias);
@@ -155,6 +159,60 @@ Tensor body_quantized_mul_relu(const args::quantized_mul_relu& a) {
 }
 Tensor body_quantized_add_scalar(const args::quantized_add_scalar& a) { return add(a.qa, a.b); }
 Tensor body_quantized_mul_scalar(const args::quantized_mul_scalar& a) { return mul(a.qa, a.b); }
+#define TERN_EXPAND_NUMBERS(what)                                                               \
+  Tensor body_quantized_##what##_Scalar(const args::quantized_##what##_Scalar& a) {             \
+    return what(a.qa, a.b);                                                                     \
+  }                                                                                             \
+  Tensor body_quantized_##what##_Scalar2(const args::quantized_##what##_Scalar2& a) {           \
+    return what(a.qa, a.b);                                                                     \
+  }                                                                                             \
+  Tensor body_quantized_##what##_relu_Scalar(const args::quantized_##what##_relu_Scalar& a) {   \
+    return relu(what(a.qa, a.b));                                                               \
+  }                                                                                             \
+  Tensor body_quantized_##what##_relu_Scalar2(const args::quantized_##what##_relu_Scalar2& a) { \
+    return relu(what(a.qa, a.b));                                                               \
+  }                                                                                             \
+  Tensor body_quantized_##what##_scalar_relu(const args::quantized_##what##_scalar_relu& a) {   \
+    return relu(what(a.qa, a.b));                                                               \
+  }
+TERN_EXPAND_NUMBERS(add)
+TERN_EXPAND_NUMBERS(mul)
+#undef TERN_EXPAND_NUMBERS
+
+Tensor body_quantized_matmul(const args::quantized_matmul& a) {
+  return in_steps(matmul(a.qa, a.qb), a.scale, a.zero_point);
+}
+Tensor body_quantized_cat_relu(const args::quantized_cat_relu& a) {
+  Tensor all = relu(cat(a.qx, a.dim));
+  return a.scale && a.zero_point ? in_steps(all, *a.scale, *a.zero_point) : all;
+}
+Tensor body_quantized_clamp(const args::quantized_clamp& a) { return clamp(a.qx, a.min, a.max); }
+Tensor body_quantized_relu6(const args::quantized_relu6& a) { return relu6(a.qx); }
+Tensor body_quantized_threshold(const args::quantized_threshold& a) {
+  return threshold(a.qx, a.threshold, a.value);
+}
+Tensor body_quantized_celu(const args::quantized_celu& a) {
+  return in_steps(celu(a.self, a.alpha), a.output_scale, a.output_zero_point);
+}
+Tensor body_quantized_prelu(const args::quantized_prelu& a) {
+  return in_steps(prelu(a.qx, a.weight), a.output_scale, a.output_zero_point);
+}
+
+#define TERN_EXPAND_BATCH_NORM(name, activation)                                            \
+  Tensor body_quantized_##name(const args::quantized_##name& a) {                           \
+    Tensor y = batch_norm(a.qx, a.weight, a.bias, a.mean, a.var, false, 0.1, a.eps, false); \
+    return in_steps(activation(y), a.output_scale, a.output_zero_point);                    \
+  }
+TERN_EXPAND_BATCH_NORM(ns_batch_norm, )
+TERN_EXPAND_BATCH_NORM(batch_norm_relu, relu)
+TERN_EXPAND_BATCH_NORM(batch_norm1d, )
+TERN_EXPAND_BATCH_NORM(batch_norm1d_relu, relu)
+TERN_EXPAND_BATCH_NORM(batch_norm2d, )
+TERN_EXPAND_BATCH_NORM(batch_norm2d_relu, relu)
+TERN_EXPAND_BATCH_NORM(batch_norm3d, )
+TERN_EXPAND_BATCH_NORM(batch_norm3d_relu, relu)
+#undef TERN_EXPAND_BATCH_NORM
+
 Tensor body_quantized_cat(const args::quantized_cat& a) {
   Tensor all = cat(a.qx, a.dim);
   return a.scale && a.zero_point ? in_steps(all, *a.scale, *a.zero_point) : all;
@@ -185,6 +243,25 @@ Tensor body_quantized_group_norm(const args::quantized_group_norm& a) {
 Tensor body_quantized_instance_norm(const args::quantized_instance_norm& a) {
   return in_steps(instance_norm(a.input, a.weight, a.bias, Tensor(), Tensor(), true, 0.1, a.eps, false),
                   a.output_scale, a.output_zero_point);
+}
+
+// Only the rows that are asked for become floats.
+Tensor body_quantized_embedding_byte(const args::quantized_embedding_byte& a) {
+  if (a.pruned_weights)
+    fail(ErrorKind::not_supported, "quantized::embedding_byte: pruned weights are not supported");
+  const PackedEmbedding& e = PackedEmbedding::of(a.weight, "quantized::embedding_byte");
+  Tensor rows = to(embedding(int_view(e.weight), a.indices), kFloat);
+  return rows * embedding(column_of(e.scales), a.indices) + embedding(column_of(e.offsets), a.indices);
+}
+Tensor body_quantized_embedding_bag_byte(const args::quantized_embedding_bag_byte& a) {
+  if (a.pruned_weights || a.compressed_indices_mapping.defined() || a.mode != 0 || !a.offsets.defined())
+    fail(ErrorKind::not_supported,
+         "quantized::embedding_bag_byte: sums of bags that offsets divide have a form without quantized "
+         "tensors; other modes, matrices of indices and pruned weights have none");
+  const PackedEmbedding& e = PackedEmbedding::of(a.weight, "quantized::embedding_bag_byte");
+  Tensor table = to(int_view(e.weight), kFloat) * column_of(e.scales) + column_of(e.offsets);
+  return std::get<0>(embedding_bag(table, a.indices, a.offsets, false, 0, false, a.per_sample_weights,
+                                   a.include_last_offset));
 }
 
 }  // namespace tern
