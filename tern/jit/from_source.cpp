@@ -359,6 +359,7 @@ class Evaluator final : public PythonEvaluator {
     if (!d) error(at, "a hook is a function at the top of the source: def hook(self, input: Tuple[...])");
     bool known = std::find(tree.pre_hooks.begin(), tree.pre_hooks.end(), d->name) != tree.pre_hooks.end() ||
                  std::find(tree.hooks.begin(), tree.hooks.end(), d->name) != tree.hooks.end();
+    script::read_def(file_.file.source, *d);
     if (!d->returns)
       error(d->at,
             fmt::format(
@@ -557,7 +558,9 @@ ScriptModule module_from_source(std::string_view text, const SourceOptions& opti
   auto source = new_shared<script::Source>();
   source->text = text;
   source->name = options.name;
-  PythonFile file{script::parse_file(source)};
+  // Bodies are read when they run or are compiled: what does neither may be any Python.
+  PythonFile file{script::parse_file(source, script::Bodies::leave)};
+  for (const script::Class& c : file.file.classes) script::read_class(file.file.source, c);
   const script::Class* chosen = nullptr;
   for (const script::Class& c : file.file.classes)
     if (options.class_name.empty() ? file.is_module_class(c) : c.name == options.class_name) chosen = &c;

@@ -65,7 +65,7 @@ const script::Def* PythonEvaluator::find_method(const ModuleTree& tree, std::str
   for (const script::Class* c : it->second) {
     if (on)
       for (const script::Def& d : c->methods)
-        if (d.name == name) {
+        if (d.name == name && !declares_overload(d)) {
           defining_ = c;
           return &d;
         }
@@ -82,6 +82,7 @@ PythonValue PythonEvaluator::call(const script::Def& def, std::optional<PV> self
     ~Depth() { --d; }
   } deeper(depth_);
   if (depth_ > max_depth) error(at, "calls are nested too deep");
+  script::read_def(file_.file.source, def);
   const script::Class* owner = self ? defining_ : nullptr;
   Names names;
   std::vector<PV> positional = args.positional;

@@ -14,6 +14,11 @@ namespace tern::jit {
 
 // ---- the file ----
 
+bool declares_overload(const script::Def& d) {
+  return std::any_of(d.decorators.begin(), d.decorators.end(),
+                     [](const std::string& decorator) { return decorator.ends_with("_overload_method"); });
+}
+
 const script::Class* PythonFile::find_class(std::string_view name) const {
   for (const script::Class& c : file.classes)
     if (c.name == name) return &c;
@@ -68,6 +73,19 @@ struct Lines {
   }
 };
 
+// What __jit_unused_properties__ names is no part of the script.
+std::vector<std::string> unused_properties(const std::vector<const script::Class*>& line) {
+  for (const script::Class* k : line)
+    for (const script::StmtPtr& s : k->body) {
+      if (s->kind != script::StmtKind::assign || s->targets[0]->text != "__jit_unused_properties__") continue;
+      std::vector<std::string> names;
+      for (const script::ExprPtr& e : s->value->items)
+        if (e->value.is_string()) names.push_back(e->value.string());
+      return names;
+    }
+  return {};
+}
+
 }  // namespace
 
 std::string PythonFile::methods_text(const script::Class& c) const {
@@ -84,13 +102,20 @@ std::string PythonFile::methods_text(const script::Class& c) const {
   std::sort(starts.begin(), starts.end());
   std::vector<std::string> out(text.lines.size());
   std::vector<std::string> seen{"__init__"};
-  for (const script::Class* k : line_of(c))
+  for (const std::string& name : unused_properties(line_of(c))) {
+    seen.push_back(name);
+    seen.push_back(name + ".setter");
+  }
+  for (const script::Class* k : line_of(c)) {
+    const size_t of_others = seen.size();
     for (const script::Def& d : k->methods) {
       bool setter =
           std::find(d.decorators.begin(), d.decorators.end(), d.name + ".setter") != d.decorators.end();
       std::string name = setter ? d.name + ".setter" : d.name;
-      if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
-      seen.push_back(name);
+      // Declarations of overloads have the name of what they declare.
+      auto known = seen.begin() + static_cast<long>(declares_overload(d) ? of_others : seen.size());
+      if (std::find(seen.begin(), known, name) != known) continue;
+      if (!declares_overload(d)) seen.push_back(name);
       size_t from = text.first_of(text.line_of(d.at));
       auto next = std::upper_bound(starts.begin(), starts.end(), text.line_of(d.at));
       size_t to = next == starts.end() ? text.lines.size() : *next;
@@ -99,6 +124,7 @@ std::string PythonFile::methods_text(const script::Class& c) const {
         if (size_t n = Lines::indent(text.lines[i]); n != SIZE_MAX)
           out[i] = text.lines[i].substr(std::min(margin, n));
     }
+  }
   std::string all;
   for (const std::string& l : out) all += l + "\n";
   return all;

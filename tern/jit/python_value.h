@@ -54,6 +54,9 @@ struct PythonArgs {
   std::vector<std::pair<std::string, PythonValue>> keywords;
 };
 
+// Whether it is a declaration only: @torch.jit._overload_method.
+bool declares_overload(const script::Def& d);
+
 // The classes and functions of one source file.
 struct PythonFile {
   script::File file;

@@ -629,11 +629,15 @@ class Builder {
     for (auto& [name, getter, setter] : type.properties)
       for (script::Function* f : {getter, setter})
         if (f) unit_->compile(*f);
+    auto compile = [&](script::Function& f) {
+      unit_->compile(f);
+      compile_called(f.graph().top());
+    };
+    // Overloads are all compiled, whoever calls them.
+    for (size_t i = 0; i < type.methods.size(); ++i)
+      for (script::Function* f : std::vector(type.methods[i]->overloads)) compile(*f);
     for (const std::string& name : tree.entries)
-      if (script::Function* f = type.method(Symbol(name))) {
-        unit_->compile(*f);
-        compile_called(f->graph().top());
-      }
+      if (script::Function* f = type.method(Symbol(name)); f && f->overloads.empty()) compile(*f);
   }
   // A call needs no more of a method than what it says about its types.
   void compile_called(const ir::Block& block) {

@@ -277,12 +277,16 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     if (name == "_rebuild_tensor_v3") {
       need(7);
       tern::Value dtype = read(args[6]);
+      if (const std::string* unknown = opaque_class(dtype))
+        return Opaque::make(fmt::format("a tensor of {}", *unknown));
       return tensor(args[0], args[1], args[2], args[3], args[4].as_bool(), static_cast<DType>(dtype.to_int()),
                     bits_in(args, 7));
     }
     if (name == "_rebuild_parameter" || name == "_rebuild_parameter_with_state") {
       need(2);
-      Tensor t = read(args[0]).tensor();
+      tern::Value made_from = read(args[0]);
+      if (opaque_class(made_from)) return made_from;
+      Tensor t = made_from.tensor();
       if (!t.defined()) bad("a parameter without a tensor");
       // A handle of its own: the tensor may be listed without gradients elsewhere.
       t = t.shallow_copy();
@@ -292,8 +296,11 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     }
     if (name == "_rebuild_meta_tensor_no_storage") {
       need(4);
+      tern::Value dtype = read(args[0]);
+      if (const std::string* unknown = opaque_class(dtype))
+        return Opaque::make(fmt::format("a tensor of {}", *unknown));
       return tern::Value(
-          make_tensor(dims(args[1]), dims(args[2]), static_cast<DType>(read(args[0]).to_int()), kMeta, true));
+          make_tensor(dims(args[1]), dims(args[2]), static_cast<DType>(dtype.to_int()), kMeta, true));
     }
     if (name == "_rebuild_qtensor") {
       need(6);
@@ -334,6 +341,8 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     return dict(p);
   }
   if (module == "collections" && name == "defaultdict") return dict(p);
+  if (module == "collections" && name == "Counter" && args.size() == 1 && args[0].is(PickleKind::dict))
+    return read(args[0]);
   if (module == "torch.jit._pickle") {
     if (name == "restore_type_tag") {
       need(2);
@@ -372,6 +381,11 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
   if ((module == "builtins" || module == "__builtin__") && (name == "set" || name == "frozenset") &&
       args.size() == 1)
     return read(args[0]);
+  // What protocol 2 makes of bytes: encode(text, "latin1"), and bytes() of nothing.
+  if ((module == "builtins" || module == "__builtin__") && (name == "bytes" || name == "bytearray")) {
+    if (args.size() == 0) return tern::Value("");
+    if (args.size() == 1 && args[0].is_call("_codecs", "encode")) return read(args[0]);
+  }
   if (module == "torch.nn.parameter" && name == "Parameter") {
     need(1);
     return read(args[0]);

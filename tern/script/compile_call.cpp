@@ -83,10 +83,10 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
       return s;
     }
     case Sugar::function:
-      s.self = call_overloaded(*callee.callee, arguments(e), e.at);
+      s.self = call_overloaded(*callee.callee, std::nullopt, arguments(e), e.at);
       return s;
     case Sugar::method:
-      s.self = call_function(*callee.callee, callee.self, arguments(e), e.at);
+      s.self = call_overloaded(*callee.callee, callee.self, arguments(e), e.at);
       return s;
     case Sugar::class_:
       s.self = construct(*callee.owner, arguments(e), e.at);
@@ -106,7 +106,7 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
                                   c && c->is_module() ? "forward" : "__call__"));
         s.self = strict_ && c && !(c->pre_hooks.empty() && c->hooks.empty())
                      ? call_hooked(*f, callee.self, arguments(e), e.at)
-                     : call_function(*f, callee.self, arguments(e), e.at);
+                     : call_overloaded(*f, callee.self, arguments(e), e.at);
         return s;
       }
       error(e.at, fmt::format("cannot call a value of type '{}'", ir_text(callee.self.type)));
@@ -219,19 +219,24 @@ Function* Compiler::dispatched(Function& f, Args& args) {
                                                               : "_with_counts")));
 }
 
-// A function with @torch.jit._overload declarations: the first whose arguments fit.
-Val Compiler::call_overloaded(Function& f, Args args, uint32_t at) {
-  if (Function* other = dispatched(f, args)) return call_function(*other, std::nullopt, std::move(args), at);
-  if (f.overloads.empty()) return call_function(f, std::nullopt, std::move(args), at);
+// A function or method with declarations of overloads: the first whose arguments fit as they are, then the
+// first whose arguments can be made to fit.
+Val Compiler::call_overloaded(Function& f, std::optional<Val> self, Args args, uint32_t at) {
+  if (Function* other = self ? nullptr : dispatched(f, args))
+    return call_function(*other, std::nullopt, std::move(args), at);
+  if (f.overloads.empty()) return call_function(f, std::move(self), std::move(args), at);
   std::string why;
-  for (Function* candidate : f.overloads) {
-    unit_.declare(*candidate);
-    std::string reason;
-    ir::Node& before = *graph_->insert_point().prev();
-    if (bind_call(*candidate, false, args, &reason))
-      return call_function(*candidate, std::nullopt, std::move(args), at);
-    while (graph_->insert_point().prev() != &before) graph_->erase(*graph_->insert_point().prev());
-    why += "\n" + schema_text(*candidate) + ":\n" + reason + "\n";
+  for (bool conversions : {false, true}) {
+    why.clear();
+    for (Function* candidate : f.overloads) {
+      unit_.declare(*candidate);
+      std::string reason;
+      ir::Node& before = *graph_->insert_point().prev();
+      bool fits = bind_call(*candidate, self.has_value(), args, &reason, conversions).has_value();
+      while (graph_->insert_point().prev() != &before) graph_->erase(*graph_->insert_point().prev());
+      if (fits) return call_function(*candidate, std::move(self), std::move(args), at);
+      why += "\n" + schema_text(*candidate) + ":\n" + reason + "\n";
+    }
   }
   error(at, "Arguments for call are not valid.\nThe following variants are available:\n" + why +
                 "\nThe original call is:");
@@ -241,7 +246,7 @@ Val Compiler::call_overloaded(Function& f, Args args, uint32_t at) {
 
 // Arguments in their places and of their types, self left out; nullopt with the reason.
 std::optional<std::vector<ir::In>> Compiler::bind_call(Function& f, bool has_self, const Args& args,
-                                                       std::string* why) {
+                                                       std::string* why, bool conversions) {
   const std::vector<Argument>& wanted = f.args();
   size_t first = has_self ? 1 : 0, positions = 0;
   for (size_t i = first; i < wanted.size(); ++i) positions += !wanted[i].keyword_only;
@@ -278,7 +283,8 @@ std::optional<std::vector<ir::In>> Compiler::bind_call(Function& f, bool has_sel
       repeated.items.assign(static_cast<size_t>(wanted[i].fixed_size), *slots[i]);
       slots[i] = &repeated;
     }
-    std::optional<Val> v = try_type(*slots[i], wanted[i].type);
+    std::optional<Val> v =
+        conversions ? try_type(*slots[i], wanted[i].type) : convert(*slots[i], wanted[i].type, false);
     if (!v)
       return refuse(
           fmt::format("Expected a value of type '{}' for argument '{}' but instead found type '{}'.",

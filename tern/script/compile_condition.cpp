@@ -1,5 +1,7 @@
 // Conditions, with what they tell about the types of names, and the values that hang on them.
 
+#include <algorithm>
+
 #include "tern/base/format.h"
 #include "tern/dispatch/op.h"
 #include "tern/script/compiler.h"
@@ -163,6 +165,13 @@ Condition Compiler::instance(const Expr& e) {
   else
     parts.push_back(e.items[2].get());
   bool any_list = false, any_tuple = false, any_dict = false;
+  // Of a module the class is known, and its name is all that a class of torch.nn is here.
+  if (ClassType* module = class_of(v); module && module->is_module()) {
+    c.known = std::any_of(parts.begin(), parts.end(),
+                          [&](const Expr* p) { return p->text == module->short_name(); });
+    c.value = constant(*c.known);
+    return c;
+  }
   for (const Expr* p : parts) {
     if (p->kind == ExprKind::name && (p->text == "list" || p->text == "List"))
       any_list = true;

@@ -23,10 +23,10 @@ Val Compiler::fork(const Expr& e) {
   Val result;
   switch (callee.kind) {
     case Sugar::function:
-      result = call_overloaded(*callee.callee, std::move(args), e.at);
+      result = call_overloaded(*callee.callee, std::nullopt, std::move(args), e.at);
       break;
     case Sugar::method:
-      result = call_function(*callee.callee, callee.self, std::move(args), e.at);
+      result = call_overloaded(*callee.callee, callee.self, std::move(args), e.at);
       break;
     case Sugar::builtin:
       if (callee.has_self) args.positional.insert(args.positional.begin(), callee.self);

@@ -74,6 +74,9 @@ Val Compiler::subscript_value(Val base, const Expr& e) {
   if (t->is(TypeKind::class_) || t->is(TypeKind::interface)) {
     ClassType* c = unit_.find_class(t->name());
     Val i = index.kind == ExprKind::slice ? Val() : value(index);
+    if (c && index.kind == ExprKind::slice &&
+        (c->short_name() == "ModuleList" || c->short_name() == "Sequential"))
+      return subscript_value(modules_of(base, "values", at), e);
     if (c && index.kind != ExprKind::slice) {
       if (Function* f = c->method("__getitem__")) {
         Args args;

@@ -506,7 +506,29 @@ void Compiler::declare_class(Unit& unit, ClassType& type) {
     if (!attributes.empty() && std::all_of(type.attributes.begin(), type.attributes.end(), named_whole))
       unit.by_attributes_.emplace(attributes, &type);
   }
-  for (const Def& d : c.methods) add_method(type, type.file_, d);
+  add_methods(type, type.file_, c.methods);
+}
+
+void Compiler::add_methods(ClassType& type, const Shared<const File>& file, const std::vector<Def>& all) {
+  auto declares = [](const Def& d) {
+    return std::any_of(d.decorators.begin(), d.decorators.end(),
+                       [](const std::string& decorator) { return decorator.ends_with("_overload_method"); });
+  };
+  for (const Def& d : all) {
+    if (declares(d)) continue;
+    std::vector<Function*> overloads;
+    for (const Def& o : all) {
+      if (o.name != d.name || !declares(o)) continue;
+      auto f = new_owned<Function>(
+          Symbol(fmt::format("{}.{}__{}", type.name.view(), d.name, overloads.size())), &type);
+      f->file_ = file;
+      f->def_ = &d;
+      f->signature_ = &o;
+      f->state_ = Function::State::declared;
+      overloads.push_back(&type.add_method(std::move(f)));
+    }
+    add_method(type, file, d).overloads = std::move(overloads);
+  }
 }
 
 Function& Compiler::add_method(ClassType& type, Shared<const File> file, const Def& d) {

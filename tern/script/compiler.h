@@ -73,6 +73,8 @@ class Compiler {
   static void declare_class(Unit& unit, ClassType& type);
   // A method, a property or what sets one.
   static Function& add_method(ClassType& type, Shared<const File> file, const Def& d);
+  // All of them; @torch.jit._overload_method declarations make one method each of the body that follows.
+  static void add_methods(ClassType& type, const Shared<const File>& file, const std::vector<Def>& all);
   static void declare_attributes(Unit& unit, ClassType& type, const Body& statements);
   static const ir::Type* resolve_type(Unit& unit, const Source& source, std::string_view qualifier,
                                       const Expr& e);
@@ -250,12 +252,13 @@ class Compiler {
   std::string say(const Val& v) const;  // its type, for messages
   static std::string ir_text(const Type* t);
   Val call_function(Function& f, std::optional<Val> self, Args args, uint32_t at);
-  Val call_overloaded(Function& f, Args args, uint32_t at);
+  Val call_overloaded(Function& f, std::optional<Val> self, Args args, uint32_t at);
   Function* dispatched(Function& f, Args& args);
   Val call_hooked(Function& forward, const Val& self, Args args, uint32_t at);
   Val to_list(const Val& tensor, const Type* type, uint32_t at);
   Val call_ignored(Function& f, Args args, uint32_t at);
-  std::optional<std::vector<In>> bind_call(Function& f, bool has_self, const Args& args, std::string* why);
+  std::optional<std::vector<In>> bind_call(Function& f, bool has_self, const Args& args, std::string* why,
+                                           bool conversions = true);
   static std::string schema_text(const Function& f);
   Val construct(ClassType& type, Args args, uint32_t at);
   Val call_magic(const Val& self, const char* method, std::vector<Val> args, uint32_t at);

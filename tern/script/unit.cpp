@@ -418,14 +418,14 @@ void Unit::define(Shared<const Source> source, std::string_view qualifier, bool 
     for (size_t i = 0; i < t->methods.size(); ++i)
       if (t->methods[i]->name() == "__init__") compile(*t->methods[i]);
     for (size_t i = 0; i < t->methods.size(); ++i)
-      if (!t->methods[i]->ignored) compile(*t->methods[i]);
+      if (!t->methods[i]->ignored && t->methods[i]->overloads.empty()) compile(*t->methods[i]);
   }
 }
 
 void Unit::define_methods(ClassType& type, Shared<const Source> source) {
-  auto file = new_shared<File>(parse_file(source));
+  auto file = new_shared<File>(parse_file(source, Bodies::leave));
   for (const Class& c : file->classes) fail_at(*source, c.at, "only methods can stand here");
-  for (const Def& d : file->defs) Compiler::add_method(type, file, d);
+  Compiler::add_methods(type, file, file->defs);
 }
 
 // "__torch__.torch.nn.modules.linear.Linear" is in the source of "__torch__.torch.nn.modules.linear".

@@ -20,7 +20,7 @@ const std::string& files() {
     const std::string& python = testing::python_with("torch");
     if (python.empty()) return std::string();
     testing::PythonResult r = testing::run_python(python, R"(
-import sys, torch, warnings
+import collections, sys, torch, warnings
 warnings.simplefilter("ignore")
 folder = sys.argv[1]
 z = torch.tensor([1 + 2j, 3 - 4j])
@@ -45,7 +45,10 @@ turned = torch.nested.nested_tensor([torch.arange(6.0).view(2, 3), torch.ones(1,
 torch.save({"w": torch.ones(2), "coo": eye.to_sparse(), "csr": eye.to_sparse_csr(),
             "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "turned": turned, "none": torch.nested.nested_tensor([]),
             "jagged": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), "big": 2 ** 70, "small": -(2 ** 65),
-            "storage": torch.arange(3.0).untyped_storage(), "typed": torch.arange(3.0).storage()}, f"{folder}/mixed.ckpt")
+            "storage": torch.arange(3.0).untyped_storage(), "typed": torch.arange(3.0).storage(),
+            "scale": torch.ones(2).to(torch.float8_e8m0fnu), "scales": torch.nn.Parameter(torch.ones(2).to(torch.float8_e8m0fnu), requires_grad=False),
+            "sparse": torch.nn.Parameter(eye.to_sparse()), "counts": collections.Counter("aab"), "bytes": b"ab", "array": bytearray(b"xy"), "empty": b""},
+           f"{folder}/mixed.ckpt")
 class Bad:
     def __init__(self, *args):
         self.args = args
@@ -122,6 +125,13 @@ TEST(Checkpoint, what_is_not_known_keeps_nobody_from_reading_the_rest) {
   EXPECT_EQ(v.find("storage")->tensor().dtype(), DType::uint8);
   EXPECT_EQ(v.find("storage")->tensor().numel().as_int(), 12);
   EXPECT_EQ(numbers(*v.find("typed")), (std::vector<std::complex<double>>{0, 1, 2}));
+  EXPECT_EQ(said("scale"), "a tensor of torch.float8_e8m0fnu");
+  EXPECT_EQ(said("scales"), "a tensor of torch.float8_e8m0fnu");
+  EXPECT_EQ(said("sparse"), "a sparse tensor (torch.sparse_coo) of size [3, 3]");
+  EXPECT_EQ(v.find("counts")->find(V("a"))->to_int(), 2);
+  EXPECT_EQ(v.find("bytes")->string(), "ab");
+  EXPECT_EQ(v.find("array")->string(), "xy");
+  EXPECT_EQ(v.find("empty")->string(), "");
 }
 
 TEST(Checkpoint, nested_tensors_stay_in_their_buffers) {
