@@ -155,6 +155,23 @@ Condition Compiler::identity(const Expr& l, const Expr& r, bool negated, uint32_
   return c;
 }
 
+// Of a module the class is known, and its name is all that a class of torch.nn is here. What is only a base
+// of classes is no type of the script.
+bool Compiler::is_of_class(const ClassType& module, const std::vector<const Expr*>& names) {
+  bool any = false;
+  for (const Expr* name : names) {
+    const std::string path = dotted(*name);
+    const bool base =
+        name->text == "Module" || name->text.starts_with('_') || name->text.find("Base") != std::string::npos;
+    auto named = [&](const Owned<ClassType>& c) { return c->is_module() && c->short_name() == name->text; };
+    const bool of_nn = !base && (path.starts_with("nn.") || path.starts_with("torch.nn."));
+    if (!of_nn && std::none_of(unit_.classes().begin(), unit_.classes().end(), named))
+      type_expr(*name);  // a type of another kind, or an error
+    any |= name->text == module.short_name();
+  }
+  return any;
+}
+
 Condition Compiler::instance(const Expr& e) {
   Condition c;
   Val v = materialise(value(*e.items[1]));
@@ -165,10 +182,8 @@ Condition Compiler::instance(const Expr& e) {
   else
     parts.push_back(e.items[2].get());
   bool any_list = false, any_tuple = false, any_dict = false;
-  // Of a module the class is known, and its name is all that a class of torch.nn is here.
   if (ClassType* module = class_of(v); module && module->is_module()) {
-    c.known = std::any_of(parts.begin(), parts.end(),
-                          [&](const Expr* p) { return p->text == module->short_name(); });
+    c.known = is_of_class(*module, parts);
     c.value = constant(*c.known);
     return c;
   }

@@ -24,6 +24,8 @@ std::string_view before_last_dot(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
+}  // namespace
+
 std::string dotted(const Expr& e) {
   if (e.kind == ExprKind::name) return e.text;
   if (e.kind == ExprKind::attribute) {
@@ -32,8 +34,6 @@ std::string dotted(const Expr& e) {
   }
   return {};
 }
-
-}  // namespace
 
 std::optional<tern::Value> complex_literal(std::string_view op, const tern::Value& real,
                                            const tern::Value& imaginary) {

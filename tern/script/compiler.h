@@ -12,6 +12,8 @@
 
 namespace tern::script {
 
+std::string dotted(const Expr& e);  // "torch.nn.Linear"; empty if it is no path
+
 // A value while compiling. List and tuple displays, and an operator's several results, stay in pieces until a
 // node has to hold them, so that `torch.view(x, [2, n])` and `a, b = torch.max(x, 1)` need no nodes for them.
 struct Val {
@@ -212,6 +214,7 @@ class Compiler {
   Condition both_conditions(const Expr& e);
   Condition identity(const Expr& left, const Expr& right, bool negated, uint32_t at);
   Condition instance(const Expr& e);
+  bool is_of_class(const ClassType& module, const std::vector<const Expr*>& names);
   Val to_bool(Val v, uint32_t at);
   Val short_circuit(const Expr& e);
   Val ternary(const Expr& e, const Type* hint);

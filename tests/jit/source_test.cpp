@@ -184,6 +184,17 @@ std::string body_message(const std::string& init, const std::string& forward) {
   return "no error";
 }
 
+// A class is known by a module that has it; a base of one is no type of the script.
+TEST(ModuleFromSource, isinstance_of_a_module_names_its_class) {
+  std::string init = "self.a = nn.Linear(2, 2)";
+  EXPECT_EQ(body_message(init, "x = x + 1 if isinstance(self.a, nn.Linear) else x.nothing()"), "no error");
+  EXPECT_EQ(body_message(init, "x = x.nothing() if isinstance(self.a, (int, torch.Tensor)) else x"),
+            "no error");
+  expect_in(body_message(init, "x = x + 1 if isinstance(self.a, nn.Module) else x"), {"'nn.Module'", "^"});
+  expect_in(body_message(init, "x = x + 1 if isinstance(self.a, (nn.Linear, Other)) else x"),
+            {"'Other'", "^"});
+}
+
 // What torch.jit.script takes, it takes; what it does not, neither does this.
 TEST(ModuleFromSource, lists_and_dicts_of_parameters_have_torchscripts_limits) {
   std::string list = "self.p = nn.ParameterList([torch.ones(2), torch.zeros(2)])";

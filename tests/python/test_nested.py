@@ -537,6 +537,47 @@ def test_gradient_given_as_a_nested_tensor():
     refusal(lambda g: x.sin().backward(g), tern.nested.nested_tensor([tern.tensor(r[:1]) for r in ROWS]))
 
 
+def test_the_fast_path_of_an_encoder():
+    width, inner = 4, 6
+    shapes = [(3 * width, width), (3 * width,), (width, width), (width,)]
+    more = [(width,)] * 4 + [(inner, width), (inner,), (width, inner), (width,)]
+    weights = [plain(20 + i, *shape) for i, shape in enumerate(shapes + more)]
+    rows = [plain(11, 2, width), plain(12, 3, width)]
+
+    def run(library, function):
+        with library.no_grad():
+            x = make(library, rows)[0]
+            return function(library, x, [library.tensor(w) for w in weights])
+
+    def attention(library, x, w, **options):
+        return library._native_multi_head_attention(x, x, x, width, 2, *w[:4], **options)
+
+    def layer(library, x, w, gelu=True, first=False, **options):
+        return library._transformer_encoder_layer_fwd(x, width, 2, *w[:4], gelu, first, 1e-5, *w[4:], **options)
+
+    for function in (attention, lambda *a: attention(*a, average_attn_weights=False), lambda *a: attention(*a, need_weights=False)[0],
+                     layer, lambda *a: layer(*a, False, True)):
+        same(run(torch, function), run(tern, function), rtol=1e-4, atol=1e-5)
+    for masked in (lambda library, x, w: layer(library, x, w, mask=library.zeros(2, 3, dtype=library.bool), mask_type=1),
+                   lambda library, x, w: attention(library, x, w, mask=library.zeros(2, 3, dtype=library.bool), mask_type=1)):
+        for library in (torch, tern):
+            with pytest.raises(RuntimeError, match="NestedTensor with mask is not supported yet"):
+                run(library, masked)
+
+
+def test_a_padded_batch_through_a_scripted_encoder(tmp_path):
+    """Without gradients PyTorch's encoder drops the padding: it becomes a nested tensor, and zeros at the end."""
+    torch.manual_seed(0)
+    encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(4, 2, 6, batch_first=True), 2).eval()
+    script = torch.jit.script(encoder)
+    script.save(tmp_path / "encoder.pt")
+    loaded = tern.load(str(tmp_path / "encoder.pt"))
+    x, padding = plain(13, 2, 3, 4), np.array([[False, False, True], [False, False, False]])
+    with torch.no_grad(), tern.no_grad():
+        same(script(torch.tensor(x), None, torch.tensor(padding)), loaded(tern.tensor(x), None, tern.tensor(padding)), rtol=1e-4, atol=1e-5)
+    same(script(torch.tensor(x), None, torch.tensor(padding)), loaded(tern.tensor(x), None, tern.tensor(padding)), rtol=1e-4, atol=1e-5)
+
+
 def test_linear_and_layer_norm_gradients():
     def run(m, linear, norm):
         x, parts = make(m, ROWS, requires_grad=True)

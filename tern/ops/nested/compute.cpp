@@ -147,6 +147,46 @@ void attention_rule(const Op& op, const Arg* args, Value* results) {
   results[0] = Value(out.empty() ? clone(args[2].tensor()) : join(out));
 }
 
+void refuse_mask(const Arg& mask) {
+  if (!mask.is_none() && mask.tensor().defined()) fail("NestedTensor with mask is not supported yet");
+}
+
+// The fast path of nn.MultiheadAttention; what each query looks at is a plain tensor, padded with zeros.
+void multi_head_attention_rule(const Op& op, const Arg* args, Value* results) {
+  for (int i = 0; i < 3; ++i)
+    if (!args[i].tensor().is_nested() || args[i].tensor().dim() != 3) refuse(op);
+  refuse_mask(args[op.schema().find("mask")]);
+  const bool need_weights = args[op.schema().find("need_weights")].to_bool();
+  std::vector<Tensor> query = parts(args[0].tensor()), key = parts(args[1].tensor()),
+                      value = parts(args[2].tensor()), out, weights;
+  if (query.empty() || query.size() != key.size() || query.size() != value.size())
+    fail("_native_multi_head_attention: query, key and value must hold the same number of tensors");
+  std::vector<Arg> plain(args, args + op.arity);
+  for (size_t i = 0; i < query.size(); ++i) {
+    const Tensor q = unsqueeze(query[i], 0), k = unsqueeze(key[i], 0), v = unsqueeze(value[i], 0);
+    plain[0] = Arg(q);
+    plain[1] = Arg(k);
+    plain[2] = Arg(v);
+    call(op, plain.data(), results);
+    out.push_back(squeeze(results[0].tensor(), 0));
+    if (need_weights) weights.push_back(squeeze(results[1].tensor(), 0));
+  }
+  results[0] = Value(join(out));
+  if (need_weights) results[1] = Value(to_padded_tensor(join(weights), 0.));
+}
+
+// The fast path of nn.TransformerEncoderLayer.
+void encoder_layer_rule(const Op& op, const Arg* args, Value* results) {
+  if (!args[0].tensor().is_nested() || args[0].tensor().dim() != 3) refuse(op);
+  refuse_mask(args[op.schema().find("mask")]);
+  std::vector<Arg> plain(args, args + op.arity);
+  results[0] = Value(each(args[0].tensor(), [&](const Tensor& t) {
+    const Tensor batch = unsqueeze(t, 0);
+    plain[0] = Arg(batch);
+    return squeeze(call1(op, plain.data()), 0);
+  }));
+}
+
 // ---- along the last dimension ----
 
 void softmax_rule(const Op& op, const Arg* args, Value* results) {
@@ -253,6 +293,8 @@ Rules compute_rules() {
           {"bmm", bmm_rule},
           {"matmul", matmul_rule},
           {"scaled_dot_product_attention", attention_rule},
+          {"_native_multi_head_attention", multi_head_attention_rule},
+          {"_transformer_encoder_layer_fwd", encoder_layer_rule},
           {"_softmax", softmax_rule},
           {"_log_softmax", softmax_rule},
           {"sum", sum_rule},
