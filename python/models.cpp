@@ -1,9 +1,11 @@
 // Model files in Python: tern.load("net.pt2") gives something to call; tern.save writes any format.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "objects.h"
 #include "tern/export/module.h"
 #include "tern/export/script.h"
+#include "tern/ir/text.h"
 #include "tern/jit/archive.h"
 #include "tern/runtime/model_file.h"
 #include "tern/runtime/session.h"
@@ -23,27 +25,57 @@ class Model {
   }
 
   nb::object call(nb::args args, nb::kwargs kwargs) const {
-    std::vector<Value> positional = values_from(args);
+    if (script_) return call_method(*script_, "forward", args, kwargs);
     Keywords keywords;
-    jit::Keywords named;
-    for (auto [name, value] : kwargs) {
+    for (auto [name, value] : kwargs)
       keywords.emplace_back(nb::cast<std::string>(name), value_from(value.ptr()));
-      named.emplace_back(Symbol(keywords.back().first), keywords.back().second);
+    return object_from(module_->call(values_from(args), keywords));
+  }
+  // What a script has: its methods, submodules, parameters, buffers and other attributes.
+  nb::object attribute(const std::string& name) const {
+    if (script_ && script_->has_method(name))
+      return nb::cpp_function([script = *script_, name](nb::args args, nb::kwargs kwargs) {
+        return call_method(script, name, args, kwargs);
+      });
+    if (script_ && script_->has_attr(name)) {
+      for (const auto& [child, module] : script_->named_children())
+        if (child == name) return nb::cast(Model(module));
+      return object_from(script_->attr(name));
     }
-    return object_from(script_ ? script_->call("forward", positional, named)
-                               : module_->call(positional, keywords));
+    throw nb::attribute_error(("the model has no attribute '" + name + "'").c_str());
+  }
+  std::vector<std::string> methods() const {
+    return script_ ? script_->methods() : std::vector<std::string>{"forward"};
   }
   nb::object run(nb::args args, const std::string& backend) const {
     std::vector<Value> inputs = values_from(args);
     return object_from(
         Value::tuple(script_ ? run_script(inputs, backend) : run_program(program(), inputs, backend)));
   }
-  nb::dict state_dict() const {
-    nb::dict state;
-    for (const auto& [name, t] : script_ ? script_->state_dict() : program_->state_dict())
-      state[name.c_str()] = object_from(t);
-    return state;
+  nb::dict state_dict() const { return dict_of(script_ ? script_->state_dict() : program_->state_dict()); }
+  nb::dict named_parameters() const {
+    return dict_of(script_ ? script_->named_parameters() : module_->named_parameters());
   }
+  nb::dict named_buffers() const {
+    return dict_of(script_ ? script_->named_buffers() : module_->named_buffers());
+  }
+  nb::list parameters() const { return nb::list(named_parameters().values()); }
+  void load_state_dict(const nb::dict& state, bool strict) const {
+    jit::NamedTensors tensors;
+    for (auto [name, t] : state)
+      tensors.emplace_back(nb::cast<std::string>(name), value_from(t.ptr()).tensor());
+    if (script_) return script_->load_state_dict(tensors, strict);
+    module_->load_state_dict(tensors, strict);
+  }
+  nb::object train(nb::object self, bool on) const {
+    if (script_)
+      script_->train(on);
+    else
+      module_->train(on);
+    return self;
+  }
+  bool training() const { return script_ ? script_->is_training() : module_->training(); }
+  std::string graph() const { return script_ ? ir::torch_text(script_->graph()) : program_->graph().str(); }
   std::string code() const { return script_ ? script_->code() : program_->code(); }
   std::string str() const { return script_ ? script_->code() : program_->str(); }
   // Core ATen, as PyTorch's call of this name gives it.
@@ -82,6 +114,19 @@ class Model {
     NoGrad no_grad;
     return tree::flatten(script_->call("forward", inputs)).leaves;
   }
+  static nb::object call_method(const jit::ScriptModule& script, const std::string& method,
+                                const nb::args& args, const nb::kwargs& kwargs) {
+    jit::Keywords keywords;
+    for (auto [name, value] : kwargs)
+      keywords.emplace_back(Symbol(nb::cast<std::string>(name)), value_from(value.ptr()));
+    return object_from(script.call(method, values_from(args), keywords));
+  }
+  template <class Named>
+  static nb::dict dict_of(const Named& tensors) {
+    nb::dict all;
+    for (const auto& [name, t] : tensors) all[name.c_str()] = object_from(t);
+    return all;
+  }
   static std::vector<Value> values_from(const nb::args& args) {
     std::vector<Value> values;
     for (nb::handle a : args) values.push_back(value_from(a.ptr()));
@@ -115,6 +160,19 @@ void bind_models(nb::module_& m) {
       .def("run", &Model::run, nb::arg("args"), nb::arg("backend") = "native")
       .def("run_decompositions", &Model::run_decompositions)
       .def("state_dict", &Model::state_dict)
+      .def("load_state_dict", &Model::load_state_dict, nb::arg("state_dict"), nb::arg("strict") = true)
+      .def("parameters", &Model::parameters)
+      .def("named_parameters", [](const Model& m) { return m.named_parameters().items(); })
+      .def("buffers", [](const Model& m) { return m.named_buffers().values(); })
+      .def("named_buffers", [](const Model& m) { return m.named_buffers().items(); })
+      .def(
+          "train", [](nb::object self, bool mode) { return nb::cast<const Model&>(self).train(self, mode); },
+          nb::arg("mode") = true)
+      .def("eval", [](nb::object self) { return nb::cast<const Model&>(self).train(self, false); })
+      .def("methods", &Model::methods)
+      .def("__getattr__", &Model::attribute)
+      .def_prop_ro("training", &Model::training)
+      .def_prop_ro("graph", &Model::graph)
       .def_prop_ro("code", &Model::code)
       .def("__repr__", &Model::str);
   nb::dict readers, writers;

@@ -15,6 +15,7 @@
 #include "tern/ir/pass.h"
 #include "tern/ir/verify.h"
 #include "tern/jit/archive.h"
+#include "tern/nn/module.h"
 #include "tern/script/adopt.h"
 #include "tern/script/ast.h"
 #include "tern/script/compile.h"
@@ -334,27 +335,22 @@ NamedTensors ScriptModule::state_dict() const {
 }
 
 void ScriptModule::load_state_dict(const NamedTensors& state, bool strict) const {
-  std::map<std::string, Tensor> given;
-  for (auto& [name, t] : state) given[name] = t;
-  std::string problems;
+  std::map<std::string, Tensor> given(state.begin(), state.end());
+  nn::LoadResult result;
+  std::vector<std::string> errors;
+  std::set<std::string> names;
   NamedTensors mine = state_dict();
   for (auto& [name, t] : mine) {
+    names.insert(name);
     auto it = given.find(name);
-    if (it == given.end()) {
-      if (strict) problems += fmt::format("\n  missing: {}", name);
-    } else {
-      if (it->second.sizes().vec() != t.sizes().vec())
-        problems += fmt::format("\n  {} has size {} here but {} in the state", name, str(t.sizes()),
-                                str(it->second.sizes()));
-    }
+    if (it == given.end())
+      result.missing.push_back(name);
+    else if (it->second.sizes().vec() != t.sizes().vec())
+      errors.push_back(nn::size_mismatch(name, it->second, t));
   }
-  std::set<std::string> names;
-  for (auto& [name, t] : mine) names.insert(name);
-  if (strict)
-    for (auto& [name, t] : given)
-      if (!names.count(name)) problems += fmt::format("\n  unexpected: {}", name);
-  if (!problems.empty())
-    failf(ErrorKind::value, "load_state_dict: the state does not fit {}:{}", type_name(), problems);
+  for (auto& [name, t] : state)
+    if (!names.count(name)) result.unexpected.push_back(name);
+  nn::check_loaded(type_name(), result, std::move(errors), strict);
   NoGrad no_grad;
   for (auto& [name, t] : mine)
     if (auto it = given.find(name); it != given.end()) t.copy_(it->second);

@@ -48,6 +48,10 @@ using Buffer = Registered;
 struct LoadResult {
   std::vector<std::string> missing, unexpected;
 };
+std::string size_mismatch(std::string_view name, const Tensor& given, const Tensor& wanted);
+// Throws PyTorch's text, which ends with the given errors; returns where there are none.
+void check_loaded(std::string_view type, const LoadResult& result, std::vector<std::string> errors,
+                  bool strict);
 
 class Module {
  public:

@@ -44,11 +44,7 @@ void load(const Module::State& state, const std::string& prefix, Loading& loadin
       bool same = from.dim() == into.dim();
       for (int64_t d = 0; same && d < into.dim(); ++d) same = from.size(d) == into.size(d);
       if (!same) {
-        loading.errors.push_back(
-            fmt::format("size mismatch for {}: copying a param with shape torch.Size({}) from checkpoint, "
-                        "the shape in current "
-                        "model is torch.Size({}).",
-                        key, tern::str(from.sizes()), tern::str(into.sizes())));
+        loading.errors.push_back(size_mismatch(key, from, into));
         continue;
       }
       if (into.is_meta())
@@ -103,6 +99,27 @@ StateDict Module::state_dict(std::string_view prefix) const {
   return out;
 }
 
+std::string size_mismatch(std::string_view name, const Tensor& given, const Tensor& wanted) {
+  return fmt::format(
+      "size mismatch for {}: copying a param with shape torch.Size({}) from checkpoint, the shape in current "
+      "model is torch.Size({}).",
+      name, tern::str(given.sizes()), tern::str(wanted.sizes()));
+}
+
+void check_loaded(std::string_view type, const LoadResult& result, std::vector<std::string> errors,
+                  bool strict) {
+  auto first = [&](const char* what, const std::vector<std::string>& names) {
+    if (strict && !names.empty())
+      errors.insert(errors.begin(), fmt::format("{} key(s) in state_dict: {}. ", what, quoted_list(names)));
+  };
+  first("Unexpected", result.unexpected);
+  first("Missing", result.missing);
+  if (errors.empty()) return;
+  std::string text = fmt::format("Error(s) in loading state_dict for {}:", last_part(type));
+  for (const std::string& e : errors) text += "\n\t" + e;
+  fail(text);
+}
+
 LoadResult Module::load_state_dict(const StateDict& dict, bool strict) const {
   NoGrad no_grad;
   std::unordered_map<std::string_view, const Tensor*> given;
@@ -115,18 +132,7 @@ LoadResult Module::load_state_dict(const StateDict& dict, bool strict) const {
   load(*state_, "", loading);
   for (const auto& [name, tensor] : dict)
     if (!loading.used.count(name)) loading.result.unexpected.push_back(name);
-  auto& errors = loading.errors;
-  if (strict && !loading.result.unexpected.empty())
-    errors.insert(errors.begin(), fmt::format("Unexpected key(s) in state_dict: {}. ",
-                                              quoted_list(loading.result.unexpected)));
-  if (strict && !loading.result.missing.empty())
-    errors.insert(errors.begin(),
-                  fmt::format("Missing key(s) in state_dict: {}. ", quoted_list(loading.result.missing)));
-  if (!errors.empty()) {
-    std::string text = fmt::format("Error(s) in loading state_dict for {}:", last_part(state_->type));
-    for (const std::string& e : errors) text += "\n\t" + e;
-    fail(text);
-  }
+  check_loaded(state_->type, loading.result, std::move(loading.errors), strict);
   return loading.result;
 }
 

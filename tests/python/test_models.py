@@ -145,3 +145,80 @@ def test_only_programs_are_decomposed(tmp_path):
 def test_an_unknown_format_is_named(tmp_path):
     with pytest.raises(NotImplementedError, match="no format for '.txt' files"):
         tern.load(tmp_path / "net.txt")
+
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 2)
+        self.dropout = torch.nn.Dropout(0.5)
+        self.register_buffer("seen", torch.zeros(1))
+        self.scale = 3
+
+    def forward(self, x):
+        return self.dropout(self.inner(x)) * self.scale
+
+    @torch.jit.export
+    def half(self, x, by: float = 2.0):
+        return self.inner(x) / by
+
+
+@pytest.fixture
+def script(tmp_path):
+    torch.manual_seed(0)
+    made = torch.jit.script(Counter().eval())
+    made.save(tmp_path / "script.pt")
+    return made, tern.load(tmp_path / "script.pt")
+
+
+def test_a_script_has_methods_submodules_and_attributes(script):
+    theirs, ours = script
+    x = torch.randn(3, 4)
+    mine = tern.from_numpy(x.numpy())
+    for call in (lambda m, x: m.half(x), lambda m, x: m.half(x, by=4.0), lambda m, x: m.inner(x), lambda m, x: m(x)):
+        numpy.testing.assert_allclose(call(ours, mine).detach().numpy(), call(theirs, x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert ours.methods() == ["forward", "half"]
+    assert ours.scale == 3
+    assert ours.inner.weight.requires_grad and ours.seen.tolist() == [0]
+    assert 'prim::CallMethod[name="forward"]' in ours.graph and ours.inner.code == theirs.inner.code
+    assert ours.training is False
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ours.nothing
+
+
+def test_a_script_is_trained(script):
+    theirs, ours = script
+    x = torch.randn(3, 4)
+    assert [n for n, _ in ours.named_parameters()] == [n for n, _ in theirs.named_parameters()]
+    assert [n for n, _ in ours.named_buffers()] == [n for n, _ in theirs.named_buffers()]
+    for library, model, given in ((torch, theirs, x), (tern, ours, tern.from_numpy(x.numpy()))):
+        assert model.train() is model and model.training
+        for _ in range(3):
+            library.manual_seed(1)
+            loss = (model(given) ** 2).sum()
+            loss.backward()
+            with library.no_grad():
+                for p in model.parameters():
+                    p -= p.grad * 0.01
+                    p.grad = None
+        assert not model.eval().training
+    for name, t in theirs.state_dict().items():
+        numpy.testing.assert_allclose(ours.state_dict()[name].detach().numpy(), t.numpy(), rtol=1e-5, atol=1e-6)
+    state = {name: tern.zeros_like(t) for name, t in ours.state_dict().items()}
+    ours.load_state_dict(state)
+    assert not ours.inner.weight.any().item()
+    wrong = {"inner.weight": (1, 4), "inner.bias": (2,), "more": (1,)}
+    with pytest.raises(RuntimeError) as refused:
+        ours.load_state_dict({name: tern.zeros(*size) for name, size in wrong.items()})
+    with pytest.raises(RuntimeError) as wanted:
+        Counter().load_state_dict({name: torch.zeros(*size) for name, size in wrong.items()})
+    assert str(refused.value) == str(wanted.value)
+
+
+def test_a_program_has_its_state(net, tmp_path):
+    torch.export.save(torch.export.export(net, (torch.randn(3, 4),)), tmp_path / "net.pt2")
+    model = tern.load(tmp_path / "net.pt2")
+    assert [n for n, _ in model.named_parameters()] == [n for n, _ in net.named_parameters()]
+    model.load_state_dict({n: tern.ones_like(t) for n, t in model.state_dict().items()})
+    assert (next(iter(model.parameters())) == 1).all().item()
+    assert model.methods() == ["forward"] and "aten" in model.graph
