@@ -39,7 +39,10 @@ void kernel_gelu_backward(const args::gelu_backward& a, Out out) {
   run_loop(by_tanh(a.approximate) ? "gelu_tanh_backward" : "gelu_backward", {a.grad_output, a.self}, out[0]);
 }
 
-Shapes shape_log_sigmoid_forward(const args::log_sigmoid_forward& a) { return {like(a.self), like(a.self)}; }
+Shapes shape_log_sigmoid_forward(const args::log_sigmoid_forward& a) {
+  Shape rows(a.self.sizes(), a.self.dtype());
+  return {rows, rows};
+}
 Tensor body_softplus(const args::softplus& a) {
   Tensor scaled = times(a.self, a.beta), soft = log1p(exp(scaled));
   return where(gt(scaled, a.threshold), a.self, a.beta.equals(1) ? soft : soft / a.beta);
