@@ -97,7 +97,8 @@ Shapes shape_glu(const args::glu& a) {
   int64_t d = glu_dim(a.self, a.dim);
   Dims sizes(a.self.sizes());
   sizes[d] = floor_div(sizes[d], 2);
-  return {Shape(std::move(sizes), a.self.dtype())};
+  if (a.self.is_contiguous()) return {Shape(std::move(sizes), a.self.dtype())};
+  return {like(a.self.as_view(sizes, a.self.strides()))};
 }
 void kernel_glu(const args::glu& a, Out out) {
   int64_t d = glu_dim(a.self, a.dim);

@@ -35,18 +35,20 @@ std::string by_x(Span<const SymInt> sizes) {
 // Whether PyTorch gives the results their channels innermost, which depends on the kernel it takes: of
 // volumes only oneDNN's knows that order, and it is taken for what is large enough; the order of signals is
 // not looked at.
-bool gives_channels_last(const Tensor& input, const Tensor& weight, Span<const SymInt> stride,
-                         Span<const SymInt> dilation, SymInt groups) {
-  if (!(input.dim() > 3 && channels_innermost(input)) && !channels_innermost(weight)) return false;
-  if (input.dim() < 5) return true;
-  if (input.dtype() == kBFloat16) return true;
-  if (input.dtype() != kFloat) return false;
-  const Span<const SymInt> in = input.sizes(), w = weight.sizes();
+template <class A>
+bool gives_channels_last(const A& a) {
+  if (!(a.input.dim() > 3 && channels_innermost(a.input)) && !channels_innermost(a.weight)) return false;
+  if (a.input.dim() < 5) return true;
+  for (size_t d = 0; a.transposed && d < 3; ++d)
+    if (surely_le(a.stride[d], a.output_padding[d])) return false;
+  if (a.input.dtype() == kBFloat16) return true;
+  if (a.input.dtype() != kFloat) return false;
+  const Span<const SymInt> in = a.input.sizes(), w = a.weight.sizes();
   auto one = [](SymInt s) { return surely_eq(s, 1); };
-  const bool moves =
-      !std::all_of(stride.begin(), stride.end(), one) || !std::all_of(dilation.begin(), dilation.end(), one);
+  const bool moves = !std::all_of(a.stride.begin(), a.stride.end(), one) ||
+                     !std::all_of(a.dilation.begin(), a.dilation.end(), one);
   const bool point = one(w[4]) && one(w[3]);
-  const bool large = surely_lt(1, groups) || (surely_lt(3, w[4]) && surely_lt(3, w[3])) ||
+  const bool large = surely_lt(1, a.groups) || (surely_lt(3, w[4]) && surely_lt(3, w[3])) ||
                      surely_lt(1, in[0]) || surely_lt(20480, in[0] * in[1] * in[2] * in[3]);
   return large && (moves || !point || surely_le(16, in[0]) || num_threads() > 1);
 }
@@ -124,8 +126,7 @@ Shapes conv_shape(const args::convolution& a) {
         "than actual input size",
         by_x(padded), by_x(kernel));
   Shape shape(std::move(sizes), a.input.dtype());
-  if (gives_channels_last(a.input, a.weight, a.stride, a.dilation, a.groups))
-    shape.strides = channels_last_strides(shape.sizes);
+  if (gives_channels_last(a)) shape.strides = channels_last_strides(shape.sizes);
   return {std::move(shape)};
 }
 
@@ -239,7 +240,7 @@ Shapes shape_convolution_backward(const args::convolution_backward& a) {
   require_one_dtype(a.input, a.grad_output);
   DType d = a.grad_output.dtype();
   Shapes shapes;
-  const bool last = gives_channels_last(a.input, a.weight, a.stride, a.dilation, a.groups);
+  const bool last = gives_channels_last(a);
   auto for_image = [&](const Tensor& t) {
     return Shape(Dims(t.sizes()), d, last ? channels_last_strides(t.sizes()) : Dims());
   };

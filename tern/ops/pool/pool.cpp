@@ -168,8 +168,7 @@ void run_max(const Tensor& self, const kernels::PoolShape& s, Out out) {
 }
 void run_max_backward(const Tensor& grad, const Tensor& indices, const kernels::PoolShape& s,
                       const Tensor& out) {
-  fill_elements(out, 0);
-  if (grad.int_numel() == 0) return;
+  if (grad.int_numel() == 0) return fill_elements(out, 0);
   Tensor g = row_major(grad), i = row_major(indices, kLong);
   int64_t volume = 1;
   for (int d = 0; d < s.dims; ++d) volume *= s.in_size[d];
@@ -195,11 +194,10 @@ void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad
                       std::optional<int64_t> divisor, const Tensor& out) {
   s.count_include_pad = include_pad;
   s.divisor_override = divisor.value_or(0);
-  fill_elements(out, 0);
-  if (grad.int_numel() == 0) return;
+  if (grad.int_numel() == 0) return fill_elements(out, 0);
   Tensor g = row_major(grad);
   by_rows(out, [&](const Tensor& to) {
-    if (!to.is_same(out)) fill_elements(to, 0);
+    fill_elements(to, 0);
     kernels::avg_pool_backward(g.dtype(), s, g.data(), to.data());
   });
 }

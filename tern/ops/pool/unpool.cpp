@@ -55,15 +55,14 @@ int64_t volume(const Tensor& t, int dims) {
 }
 
 void unpool(const Tensor& self, const Tensor& indices, int dims, const Tensor& out) {
-  fill_elements(out, 0);
-  if (self.int_numel() == 0) return;
+  if (self.int_numel() == 0) return fill_elements(out, 0);
   Tensor x = row_major(self), at = row_major(indices);
   const int64_t in = volume(x, dims), to_size = volume(out, dims), planes = x.int_numel() / in;
   by_element_size(x.dtype(), [&]<class T>(T) {
     const T* from = static_cast<const T*>(x.data());
     const int64_t* index = at.data_ptr<int64_t>();
     by_rows(out, [&](const Tensor& rows) {
-      if (!rows.is_same(out)) fill_elements(rows, 0);
+      fill_elements(rows, 0);
       T* to = static_cast<T*>(rows.data());
       for (int64_t p = 0; p < planes; ++p)
         for (int64_t i = 0; i < in; ++i) {
