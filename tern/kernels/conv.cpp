@@ -29,6 +29,7 @@ struct Geometry {  // of a convolution that is not transposed
   int dims;
   int64_t batch, in, out, groups;
   int64_t x[3], y[3], kernel[3], stride[3], padding[3], dilation[3];
+  int64_t channels_last, weight_last;  // flags; without gaps, because the bytes are a key
 
   int64_t x_volume() const { return x[0] * x[1] * x[2]; }
   int64_t y_volume() const { return y[0] * y[1] * y[2]; }
@@ -41,8 +42,8 @@ Geometry geometry(const ConvShape& s) {
   if (s.groups < 1 || s.in_channels % s.groups || s.out_channels % s.groups)
     failf(ErrorKind::value, "convolution: {} input and {} output channels do not divide into {} groups",
           s.in_channels, s.out_channels, s.groups);
-  Geometry g{s.dims,    s.batch,   s.in_channels, s.out_channels, s.groups, {1, 1, 1},
-             {1, 1, 1}, {1, 1, 1}, {1, 1, 1},     {0, 0, 0},      {1, 1, 1}};
+  Geometry g{s.dims,    s.batch,   s.in_channels, s.out_channels, s.groups,        {1, 1, 1},    {1, 1, 1},
+             {1, 1, 1}, {1, 1, 1}, {0, 0, 0},     {1, 1, 1},      s.channels_last, s.weight_last};
   for (int d = 0; d < s.dims; ++d) {
     if (s.stride[d] < 1 || s.dilation[d] < 1 || s.kernel[d] < 0)
       fail(ErrorKind::value, "convolution: stride and dilation must be positive");
@@ -138,15 +139,18 @@ dnnl_memory_desc_t plain_image(const Geometry& g, bool of_x, bool channels_last)
   check(ONEDNN(dnnl_memory_desc_init_by_strides)(&md, n, dims, dnnl_f32, strides), "describing an image");
   return md;
 }
-dnnl_memory_desc_t plain_weight(const Geometry& g) {
+dnnl_memory_desc_t plain_weight(const Geometry& g, bool channels_last = false) {
   dnnl_dims_t dims = {}, strides = {};
   int n = 0;
   if (g.groups > 1) dims[n++] = g.groups;
   dims[n++] = g.out / g.groups;
   dims[n++] = g.in / g.groups;
   for (int d = 0; d < g.dims; ++d) dims[n++] = g.kernel[d];
+  const int channels = n - g.dims - 1;
   int64_t step = 1;
-  for (int d = n - 1; d >= 0; --d) strides[d] = step, step *= dims[d];
+  if (channels_last) strides[channels] = step, step *= dims[channels];
+  for (int d = n - 1; d >= 0; --d)
+    if (!channels_last || d != channels) strides[d] = step, step *= dims[d];
   dnnl_memory_desc_t md;
   check(ONEDNN(dnnl_memory_desc_init_by_strides)(&md, n, dims, dnnl_f32, strides), "describing a weight");
   return md;
@@ -239,7 +243,9 @@ std::shared_ptr<const Primitive> cached(const Geometry& g, Direction direction, 
   if (auto found = cache->find(key); found != cache->end()) return found->second;
   if (cache->size() >= 1024) cache->clear();  // shapes can be without number: forget rather than grow
   auto made = std::make_shared<Primitive>();
-  make_primitive(*made, g, direction, any_descs(g), bias, nullptr);
+  Descs d = any_descs(g);
+  if (g.channels_last) d.x = plain_image(g, true, true), d.y = plain_image(g, false, true);
+  make_primitive(*made, g, direction, d, bias, nullptr);
   return (*cache)[key] = made;
 }
 
@@ -248,8 +254,9 @@ void float_conv(const Geometry& g, Direction direction, const float* x, const fl
   const ThreadLimit limit(products(g) < kWorthThreads ? 1 : num_threads());
   const std::shared_ptr<const Primitive> primitive = cached(g, direction, bias != nullptr);
   const Primitive& p = *primitive;
-  const dnnl_memory_desc_t x_md = plain_image(g, true, false), w_md = plain_weight(g),
-                           y_md = plain_image(g, false, false);
+  const dnnl_memory_desc_t x_md = plain_image(g, true, g.channels_last),
+                           w_md = plain_weight(g, g.weight_last),
+                           y_md = plain_image(g, false, g.channels_last);
   auto operand = [](int slot, const dnnl_memory_desc_t& plain, const dnnl_memory_desc_t& wanted,
                     const float* data, bool read) {
     if (ONEDNN(dnnl_memory_desc_equal)(&plain, &wanted)) return const_cast<float*>(data);
@@ -354,6 +361,7 @@ void run_conv(DType type, const Geometry& g, Direction direction, const void* x,
   void* out = direction == Direction::forward ? y : const_cast<void*>(direction == Direction::input ? x : w);
   if (result == 0) return;
   if (n.x == 0 || n.w == 0 || n.y == 0) return fill_zero(type, out, result);
+  TERN_ASSERT(!(g.channels_last || g.weight_last) || compute_dtype(type) == kFloat);
   auto typed = [&]<class T>(T) {
     unfolded_conv<T>(g, direction, static_cast<const T*>(x), static_cast<const T*>(w), static_cast<T*>(y));
   };
@@ -400,14 +408,24 @@ void run_conv(DType type, const Geometry& g, Direction direction, const void* x,
   }
 }
 
+// y as [batch, channels, volume].
+struct Planes {
+  int64_t sizes[3], strides[3];
+  explicit Planes(const ConvShape& s) {
+    int64_t volume = 1;
+    for (int d = 0; d < s.dims; ++d) volume *= s.out_size(d);
+    sizes[0] = s.batch, sizes[1] = s.out_channels, sizes[2] = volume;
+    strides[0] = s.out_channels * volume;
+    strides[1] = s.channels_last ? 1 : volume, strides[2] = s.channels_last ? s.out_channels : 1;
+  }
+};
+
 void add_bias(DType type, const ConvShape& s, const void* bias, void* y) {
-  int64_t volume = 1;
-  for (int d = 0; d < s.dims; ++d) volume *= s.out_size(d);
-  const int64_t sizes[] = {s.batch, s.out_channels, volume}, strides[] = {s.out_channels * volume, volume, 1},
-                by_channel[] = {0, 1, 0};
-  const Operand out{y, type, strides}, ins[] = {out, {const_cast<void*>(bias), type, by_channel}};
+  const Planes planes(s);
+  const int64_t by_channel[] = {0, 1, 0};
+  const Operand out{y, type, planes.strides}, ins[] = {out, {const_cast<void*>(bias), type, by_channel}};
   const DType t = compute_dtype(type);
-  run_pointwise(find_loop("add", t), t, t, 3, sizes, &out, 1, ins, 2, nullptr);
+  run_pointwise(find_loop("add", t), t, t, 3, planes.sizes, &out, 1, ins, 2, nullptr);
 }
 
 }  // namespace
@@ -441,11 +459,9 @@ void conv_backward_weight(DType type, const ConvShape& s, const void* x, const v
 }
 
 void conv_backward_bias(DType type, const ConvShape& s, const void* grad_y, void* grad_bias) {
-  int64_t volume = 1;
-  for (int d = 0; d < s.dims; ++d) volume *= s.out_size(d);
-  const int64_t sizes[] = {s.batch, s.out_channels, volume}, strides[] = {s.out_channels * volume, volume, 1},
-                out[] = {0, 1, 0};
-  reduce(Reduction::sum, {3, sizes, strides, out, 0b101}, type, grad_y, type, grad_bias);
+  const Planes planes(s);
+  const int64_t out[] = {0, 1, 0};
+  reduce(Reduction::sum, {3, planes.sizes, planes.strides, out, 0b101}, type, grad_y, type, grad_bias);
 }
 
 // One way to do it, on so many threads.

@@ -1,4 +1,4 @@
-// Convolution in one to three spatial dims on contiguous arrays: x is [batch, in, *in_size], y is [batch,
+// Convolution in one to three spatial dims on dense arrays: x is [batch, in, *in_size], y is [batch,
 // out, *out_size]; the weight is [out, in/groups, *kernel], or [in, out/groups, *kernel] when transposed.
 #pragma once
 #include <cstdint>
@@ -15,6 +15,9 @@ struct ConvShape {
   int64_t in_size[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0},
           dilation[3] = {1, 1, 1}, output_padding[3] = {0, 0, 0};
   bool transposed = false;
+  // The second dim is the innermost in memory: of x and y, and of the weight. Only what is computed in float
+  // can be so.
+  bool channels_last = false, weight_last = false;
 
   int64_t out_size(int d) const {
     const int64_t reach = dilation[d] * (kernel[d] - 1) + 1;

@@ -40,6 +40,30 @@ Rows rows_around(const Tensor& t, int64_t d) {
   return r;
 }
 
+bool channels_innermost(const Tensor& t) {
+  const int64_t n = t.dim();
+  if (n < 3 || n > 5) return false;
+  if (t.is_symbolic())
+    return n > 3 && !t.is_contiguous() &&
+           t.is_contiguous(n == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
+  const int64_t *sizes = t.int_sizes(), *strides = t.int_strides();
+  if (strides[1] == 0) return false;
+  int64_t least = 0;
+  auto outside = [&](int64_t d) {
+    if (sizes[d] == 0 || strides[d] < least || (d == 0 && least == strides[1])) return false;
+    least = strides[d] * sizes[d];
+    return true;
+  };
+  bool last = outside(1);
+  for (int64_t d = n - 1; last && d >= 2; --d) last = outside(d);
+  return last && outside(0);
+}
+Shape laid_out_as(const Tensor& model, Dims sizes, DType dtype) {
+  Shape shape(std::move(sizes), dtype);
+  if (model.dim() >= 4 && channels_innermost(model)) shape.strides = channels_last_strides(shape.sizes);
+  return shape;
+}
+
 Dims strides_for(Span<const SymInt> sizes, std::optional<MemoryFormat> format) {
   MemoryFormat f = format.value_or(MemoryFormat::contiguous);
   if (f == MemoryFormat::channels_last || f == MemoryFormat::channels_last_3d) {

@@ -4,6 +4,7 @@
 
 #include "tern/base/error.h"
 #include "tern/base/parallel.h"
+#include "tern/dispatch/pointwise.h"
 #include "tern/tensor/by_dtype.h"
 #include "tern/tensor/tensor.h"
 
@@ -123,6 +124,21 @@ Rows rows_around(const Tensor& t, int64_t d);
 SymInt unknown_size(const char* op, const Tensor& t);
 // Before an in-place operator writes: refuses memory that overlaps itself, counts the write.
 void begin_write(const Tensor& self);
+
+// Whether the strides of an image (3 to 5 dims) say that its channels are innermost; gaps do not matter, and
+// where one order is as good as another (a single channel, a single pixel) it is row-major. What PyTorch
+// calls the suggested memory format.
+bool channels_innermost(const Tensor& t);
+// A result of these sizes, with its channels innermost where the model (4 or 5 dims) has them there.
+Shape laid_out_as(const Tensor& model, Dims sizes, DType dtype);
+// f(a row-major tensor), which then is or is copied to `out`: for kernels that write row after row.
+template <class F>
+void by_rows(const Tensor& out, F&& f) {
+  if (out.is_contiguous()) return f(out);
+  Tensor rows = make_tensor(out.sizes(), out.dtype());
+  f(rows);
+  copy_elements(rows, out);
+}
 
 // The size of a _like result: memory format preserved or as asked.
 Dims strides_like(const Tensor& t, std::optional<MemoryFormat> format);

@@ -176,7 +176,9 @@ class Planner {
   Value plain(const ir::Value& v) {
     if (auto it = values_.find(&v); it != values_.end()) return it->second;
     const Tensor image = images_.at(&v);
-    Tensor t = planned(*v.type(), contiguous_strides(v.type()->sizes()));
+    const Dims strides = strides_of(*v.type());
+    if (strides == Dims(image.strides())) return values_[&v] = image;
+    Tensor t = planned(*v.type(), strides);
     emit_copy(image, t, v);
     assign(v, t);
     return t;
@@ -188,6 +190,7 @@ class Planner {
     Dims strides = channels_last_strides(t.sizes());
     if (order_is_moot(t.sizes()) && t.is_contiguous())
       return images_[&v] = t.as_view(t.sizes(), strides, t.offset());
+    if (Dims(t.strides()) == strides) return images_[&v] = t;
     Tensor made = planned(*v.type(), strides);
     emit_copy(t, made, v);
     values_of_[made.storage().get()].push_back(&v);
@@ -322,8 +325,9 @@ class Planner {
     managed_.push_back(memory);
     return make_view_of(memory, type.sizes(), strides, 0, type.dtype());
   }
-  Tensor planned(const ir::Type& type) {
-    return planned(type, type.has_strides() ? Dims(type.strides()) : contiguous_strides(type.sizes()));
+  Tensor planned(const ir::Type& type) { return planned(type, strides_of(type)); }
+  static Dims strides_of(const ir::Type& type) {
+    return type.has_strides() ? Dims(type.strides()) : contiguous_strides(type.sizes());
   }
 
   void emit(Owned<Step> step, const std::vector<Tensor>& reads, const std::vector<Tensor>& writes) {
@@ -451,13 +455,16 @@ class Planner {
       return false;
     const ir::Type& type = *node.input(0).value().type();
     if (type.dtype() != kFloat || type.sizes().size() < 3 || type.sizes().size() > 5) return false;
-    if (!can_prepare_conv(node, value_of(node.input(1)).tensor())) return false;
+    const Tensor weight = value_of(node.input(1)).tensor().contiguous();
+    if (!can_prepare_conv(node, weight)) return false;
     const bool has_bias = !node.input(2).is_constant() || !node.input(2).constant().is_none();
     if (has_bias && !is_constant(node.input(2))) return false;
     Chain c = chain_of(node, has_bias, true);
     std::vector<Value> inputs;
     for (size_t i = 0; i < node.inputs().size(); ++i)
-      inputs.push_back(i ? value_of(node.input(i)) : Value(image(node.input(0).value())));
+      inputs.push_back(i == 0   ? Value(image(node.input(0).value()))
+                       : i == 1 ? Value(weight)
+                                : value_of(node.input(i)));
     if (c.norm) fold_batch_norm(values_of_constants(*c.norm), inputs);
     Tensor residual = c.residual ? image(*c.residual) : Tensor();
     const ir::Type& result = *c.result().type();

@@ -13,7 +13,7 @@ import tern
 import truth
 import samples  # noqa: F401  (before PyTorch's test library: gives it what is not installed)
 from torch.testing._internal.common_utils import noncontiguous_like
-from values import Different, NotOurs, check_strides, compare, copy_of, copy_together, map_tensors, seed, short, tensors, to_tern, to_tern_together, to_torch
+from values import Different, NotOurs, check_strides, compare, copy_of, copy_together, map_tensors, once, seed, short, tensors, to_tern, to_tern_together, to_torch
 
 OURS = set(tern._tern._all_ops())
 # Results without a value: memory as it was found.
@@ -137,6 +137,51 @@ def strides(call):
         raise NotHere("mutates")
     want = of_pytorch(call.func, call.args, call.kwargs)
     check_strides(of_tern(call.name, to_tern(call.args), to_tern(call.kwargs)), want)
+
+
+# ---- layouts ----
+
+
+def layouts(call):
+    """Images with their channels innermost: values and strides of the results are PyTorch's, strides from the shape rule alone, too."""
+    if call.func._schema.is_mutable or not has_values(call) or base_name(call).startswith("as_strided"):
+        raise NotHere("mutates, has no value, or looks at memory itself")
+    given, wrong, seen = tensors((call.args, call.kwargs)), [], [[t.stride() for t in tensors((call.args, call.kwargs))]]
+    for name, (lay, all_of_them) in LAYOUTS.items():
+        lay_out = once(lambda t: lay(t) if t.layout == torch.strided and t.numel() > 1 and (all_of_them or t is given[0]) else t)
+        args, kwargs = map_tensors(lay_out, call.args), map_tensors(lay_out, call.kwargs)
+        strides_now = [t.stride() for t in tensors((args, kwargs))]
+        if strides_now in seen:
+            continue
+        seen.append(strides_now)
+        try:
+            want = of_pytorch(call.func, map_tensors(copy_of, args), map_tensors(copy_of, kwargs))
+        except NotHere:
+            continue
+        got = of_tern(call.name, to_tern(map_tensors(copy_of, args)), to_tern(map_tensors(copy_of, kwargs)))
+        try:
+            compare(got, want, 10, name)
+            check_strides(got, want, name)
+            if not depends_on_data(call.func):
+                check_strides(without_data(call, to_tern(args, fake_of), to_tern(kwargs, fake_of)), tensors(want), f"{name}, fake")
+        except Different as difference:
+            wrong.append(str(difference))
+    if len(seen) == 1:
+        raise NotHere("nothing to lay out")
+    if wrong:
+        raise Different(f"{len(wrong)} of {len(seen) - 1} layouts: {'; '.join(wrong)}")
+
+
+def channels_last(t):
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return t.contiguous(memory_format=formats[t.dim()]) if t.dim() in formats else t
+
+
+# Layout: what makes it, and whether of every tensor or of the first alone.
+LAYOUTS = {
+    "channels_last": (channels_last, True),
+    "first channels_last": (channels_last, False),
+}
 
 
 # ---- out= and in place ----
@@ -315,6 +360,11 @@ def pytorch_needs_data(call):
     return False
 
 
+def fake_of(t):
+    to_tern(t)  # throws for what is not ours
+    return tern._tern.fake_tensor(list(t.shape), getattr(tern, short(t.dtype)), list(t.stride()))
+
+
 def fake(call):
     """The shape rule alone says what the kernel gives."""
     if depends_on_data(call.func) or not tensors((call.args, call.kwargs)):
@@ -322,11 +372,7 @@ def fake(call):
     of_pytorch(call.func, map_tensors(copy_of, call.args), map_tensors(copy_of, call.kwargs))
     real = flat(of_tern(call.name, to_tern(map_tensors(copy_of, call.args)), to_tern(map_tensors(copy_of, call.kwargs))))
 
-    def make(t):
-        to_tern(t)  # throws for what is not ours
-        return tern._tern.fake_tensor(list(t.shape), getattr(tern, short(t.dtype)), list(t.stride()))
-
-    got = without_data(call, to_tern(call.args, make), to_tern(call.kwargs, make))
+    got = without_data(call, to_tern(call.args, fake_of), to_tern(call.kwargs, fake_of))
     if len(got) != len(real):
         raise Different(f"fake: {len(got)} results, not {len(real)}")
     for g, r in zip(got, real):
@@ -618,6 +664,7 @@ def crossed_dtypes(call):
 ROUTES = {
     "forward": (forward, None),
     "strides": (strides, ("float32", "int64")),
+    "layouts": (layouts, ("float32",)),
     "noncontiguous": (noncontiguous, ("float32", "int64", "bool", "complex64", "bfloat16")),
     "out": (out, ("float32", "int64", "bool")),
     "inplace": (inplace, ("float32", "int64", "bool")),

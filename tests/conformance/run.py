@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 KNOWN = HERE / "known_differences.txt"
 REPORT = ROOT / "docs" / "conformance.md"
-ROUTES = "forward strides noncontiguous out inplace fake symbolic gradient inplace_gradient inplace_double double python errors".split()
+ROUTES = "forward strides layouts noncontiguous out inplace fake symbolic gradient inplace_gradient inplace_double double python errors".split()
 DTYPES = "any bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 complex128".split()
 
 
@@ -156,6 +156,7 @@ def write_report(passed, failed, missing, settled):
     what = {
         "forward": "values, shapes and dtypes, every dtype both support",
         "strides": "strides of the results",
+        "layouts": "values and strides for images with their channels innermost, strides also from the shape rule alone",
         "noncontiguous": "the same with gaps and with reordered memory",
         "out": "`out=`: right shape, to be resized, with gaps; refused dtypes",
         "inplace": "the form with `_`",

@@ -127,7 +127,9 @@ def shared(t):
     elements = plain.untyped_storage().nbytes() // plain.element_size()
     whole = tern.from_dlpack(torch.as_strided(plain, (elements,), (1,), 0))
     if elements == plain.numel() and plain.is_contiguous():
-        return whole.view(list(plain.shape)).detach()
+        rows = whole.view(list(plain.shape))
+        if tuple(rows.stride()) == plain.stride():  # of a size of one it may be any
+            return rows.detach()
     return whole.as_strided(list(plain.shape), list(plain.stride()), plain.storage_offset()).detach()
 
 

@@ -367,3 +367,59 @@ def test_random_values_like_others():
     for name, args in (("rand_like", ()), ("randn_like", ()), ("randint_like", (9,)), ("randint_like", (torch.tensor(9),))):
         g, mine = torch.Generator().manual_seed(6), tern.Generator().manual_seed(6)
         same(getattr(torch, name)(torch.zeros(7), *args, generator=g), getattr(tern, name)(tern.zeros(7), *convert(list(args), ours), generator=mine))
+
+
+# ---- images with their channels innermost ----
+
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+ORDERS = {"rows": lambda t: t, "last": lambda t: t.contiguous(memory_format=LAST[t.dim()]), "swapped": lambda t: t.transpose(0, 1).contiguous().transpose(0, 1)}
+PIXEL = {torch.float32: 1e-4, torch.float64: 1e-9, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+# dims, transposed, groups, stride, padding, dilation, kernel
+CONVOLUTIONS = [(2, False, 1, 1, 1, 1, 3), (2, False, 4, 2, 1, 1, 3), (2, True, 2, 2, 0, 1, 2), (2, False, 2, 1, 2, 2, 3), (3, False, 1, 1, 0, 1, 2), (3, True, 2, 2, 1, 1, 3)]
+POOLS = ["max_pool{}d(2)", "max_pool{}d(3, 2, 1)", "avg_pool{}d(3, 1, 1)", "adaptive_avg_pool{}d(3)", "adaptive_max_pool{}d(2)"]
+
+
+def same_in_memory(want, got, tolerance):
+    got = torch.from_dlpack(got.detach())
+    torch.testing.assert_close(got, want.detach(), rtol=tolerance, atol=tolerance * max(1, want.abs().max().item()))
+    assert [s for s, n in zip(got.stride(), got.shape) if n > 1] == [s for s, n in zip(want.stride(), want.shape) if n > 1]
+
+
+@pytest.mark.parametrize("dtype", PIXEL, ids=str)
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolutions_of_images_with_channels_innermost(case, dtype):
+    dims, transposed, groups, stride, padding, dilation, kernel = case
+    image, taps = numbers(2, 4, *[6, 5, 7][:dims], dtype=dtype), [kernel] * dims
+    filters = numbers(*((4, 8 // groups) if transposed else (8, 4 // groups)), *taps, dtype=dtype)
+    rest = [stride] * dims, [padding] * dims, [dilation] * dims, transposed, [0] * dims, groups
+    bias = numbers(8, dtype=dtype)
+    for x in (order(image) for order in ORDERS.values()):
+        for w in (ORDERS[name](filters) for name in ("rows", "last")):
+            want = ATEN.convolution(x, w, bias, *rest)
+            same_in_memory(want, tern.ops.aten.convolution(ours(x), ours(w), ours(bias), *rest), PIXEL[dtype])
+            for g in (ORDERS[name](numbers(*want.shape, dtype=dtype)) for name in ("rows", "last")):
+                gradients = ATEN.convolution_backward(g, x, w, [8], *rest, [True] * 3)
+                for a, b in zip(gradients, tern.ops.aten.convolution_backward(ours(g), ours(x), ours(w), [8], *rest, [True] * 3)):
+                    same_in_memory(a, b, PIXEL[dtype])
+
+
+@pytest.mark.parametrize("dtype", PIXEL, ids=str)
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("pool", POOLS)
+def test_pools_of_images_with_channels_innermost(pool, dims, dtype):
+    name, arguments = pool.format(dims).split("(")
+    arguments = eval(f"({arguments.rstrip(')')},)")
+    for order in ORDERS.values():
+        x = order(numbers(2, 4, *[6, 5, 7][:dims], dtype=dtype))
+        theirs, mine = x.clone().requires_grad_(), ours(x).requires_grad_()
+        assert theirs.stride() == x.stride()
+        try:
+            want = getattr(torch.nn.functional, name)(theirs, *arguments)
+        except RuntimeError as e:
+            assert "not implemented for" in str(e)
+            continue
+        got = getattr(tern, name)(mine, *arguments)
+        got = got[0] if isinstance(got, tuple) else got
+        same_in_memory(want, got, PIXEL[dtype])
+        for g in (ORDERS[name](numbers(*want.shape, dtype=dtype)) for name in ("rows", "last")):
+            same_in_memory(*torch.autograd.grad(want, theirs, g, retain_graph=True), *tern.autograd.grad(got, [mine], [ours(g)], retain_graph=True), PIXEL[dtype])

@@ -105,6 +105,18 @@ const Case cases[] = {
        Tensor y = m.a(x);
        return stack({y, relu(y), m.b(y) + y}, 0);
      }},
+    {"given_with_channels_innermost",
+     [](Block& m, Tensor x) {
+       Tensor y = m.a(x.contiguous(MemoryFormat::channels_last));
+       return relu(m.b(y)).permute({0, 2, 3, 1}).view({-1, 6}) + y.permute({0, 2, 3, 1}).view({-1, 6});
+     }},
+    {"weights_with_channels_innermost",
+     [](Block& m, Tensor x) {
+       Tensor y = conv2d(x, m.a.weight.now().contiguous(MemoryFormat::channels_last), {}, {1, 1}, {1, 1});
+       return relu(y + x) * y.permute({0, 2, 3, 1}).view({-1, 6}).sum();
+     }},
+    {"returned_with_channels_innermost",
+     [](Block& m, Tensor x) { return relu(m.a(x.contiguous(MemoryFormat::channels_last)) + 1); }},
     {"clamped", [](Block& m, Tensor x) { return hardtanh(m.a(x), 0, 6) + hardtanh(m.b(x), -1, 1); }},
 };
 
@@ -121,6 +133,7 @@ TEST_P(NativeImages, the_numbers_are_the_module_s) {
     for (int round = 0; round < 2; ++round) {
       Tensor want = nn::call(net, x), got = session.run({x})[0];
       ASSERT_EQ(got.sizes().vec(), want.sizes().vec());
+      EXPECT_EQ(got.is_contiguous(), want.is_contiguous());
       EXPECT_LT((got - want).abs().max().item<double>(), 2e-5);
       x = randn({n, 6, size, size});
     }

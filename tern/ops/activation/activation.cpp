@@ -39,7 +39,10 @@ void kernel_gelu_backward(const args::gelu_backward& a, Out out) {
   run_loop(by_tanh(a.approximate) ? "gelu_tanh_backward" : "gelu_backward", {a.grad_output, a.self}, out[0]);
 }
 
-Shapes shape_log_sigmoid_forward(const args::log_sigmoid_forward& a) { return {like(a.self), like(a.self)}; }
+Shapes shape_log_sigmoid_forward(const args::log_sigmoid_forward& a) {
+  Shape rows(a.self.sizes(), a.self.dtype());
+  return {rows, rows};
+}
 Tensor body_softplus(const args::softplus& a) {
   Tensor scaled = times(a.self, a.beta), soft = log1p(exp(scaled));
   return where(gt(scaled, a.threshold), a.self, a.beta.equals(1) ? soft : soft / a.beta);
@@ -94,7 +97,8 @@ Shapes shape_glu(const args::glu& a) {
   int64_t d = glu_dim(a.self, a.dim);
   Dims sizes(a.self.sizes());
   sizes[d] = floor_div(sizes[d], 2);
-  return {Shape(std::move(sizes), a.self.dtype())};
+  if (a.self.is_contiguous()) return {Shape(std::move(sizes), a.self.dtype())};
+  return {like(a.self.as_view(sizes, a.self.strides()))};
 }
 void kernel_glu(const args::glu& a, Out out) {
   int64_t d = glu_dim(a.self, a.dim);

@@ -546,7 +546,7 @@ Shapes shape_index_reduce(const args::index_reduce& a) {
   if (!(a.index.numel() == n))
     failf("index_reduce_(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}",
           a.index.numel().str(), n.str(), a.dim);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_index_reduce(const args::index_reduce& a, Out out) {
   // PyTorch takes these only where it goes by whole slices that begin with what is there.

@@ -32,6 +32,27 @@ std::string by_x(Span<const SymInt> sizes) {
   return text;
 }
 
+// Whether PyTorch gives the results their channels innermost, which depends on the kernel it takes: of
+// volumes only oneDNN's knows that order, and it is taken for what is large enough; the order of signals is
+// not looked at.
+template <class A>
+bool gives_channels_last(const A& a) {
+  if (!(a.input.dim() > 3 && channels_innermost(a.input)) && !channels_innermost(a.weight)) return false;
+  if (a.input.dim() < 5) return true;
+  for (size_t d = 0; a.transposed && d < 3; ++d)
+    if (surely_le(a.stride[d], a.output_padding[d])) return false;
+  if (a.input.dtype() == kBFloat16) return true;
+  if (a.input.dtype() != kFloat) return false;
+  const Span<const SymInt> in = a.input.sizes(), w = a.weight.sizes();
+  auto one = [](SymInt s) { return surely_eq(s, 1); };
+  const bool moves = !std::all_of(a.stride.begin(), a.stride.end(), one) ||
+                     !std::all_of(a.dilation.begin(), a.dilation.end(), one);
+  const bool point = one(w[4]) && one(w[3]);
+  const bool large = surely_lt(1, a.groups) || (surely_lt(3, w[4]) && surely_lt(3, w[3])) ||
+                     surely_lt(1, in[0]) || surely_lt(20480, in[0] * in[1] * in[2] * in[3]);
+  return large && (moves || !point || surely_le(16, in[0]) || num_threads() > 1);
+}
+
 Shapes conv_shape(const args::convolution& a) {
   int64_t n = a.weight.dim(), dims = n - 2;
   if (n < 3 || n > 5)
@@ -104,7 +125,40 @@ Shapes conv_shape(const args::convolution& a) {
         "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater "
         "than actual input size",
         by_x(padded), by_x(kernel));
-  return {Shape(std::move(sizes), a.input.dtype())};
+  Shape shape(std::move(sizes), a.input.dtype());
+  if (gives_channels_last(a)) shape.strides = channels_last_strides(shape.sizes);
+  return {std::move(shape)};
+}
+
+// Dense memory with channels innermost or outside: the tensor itself where it is that.
+bool is_dense_in(const Tensor& t, const Dims& strides) {
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (t.int_sizes()[d] != 1 && t.int_strides()[d] != strides[d].as_int()) return false;
+  return true;
+}
+bool is_dense(const Tensor& t, bool last) {
+  return last ? is_dense_in(t, channels_last_strides(t.sizes())) : t.is_contiguous();
+}
+Tensor in_order(const Tensor& t, bool last) {
+  if (is_dense(t, last)) return t;
+  Tensor copy = last ? make_tensor(t.sizes(), channels_last_strides(t.sizes()), t.dtype())
+                     : make_tensor(t.sizes(), t.dtype());
+  copy_elements(t, copy);
+  return copy;
+}
+// f(memory in that order), which then is or is copied to `out`.
+template <class F>
+void into_order(const Tensor& out, bool last, F&& f) {
+  if (is_dense(out, last)) return f(out);
+  Tensor fresh = last ? make_tensor(out.sizes(), channels_last_strides(out.sizes()), out.dtype())
+                      : make_tensor(out.sizes(), out.dtype());
+  f(fresh);
+  copy_elements(fresh, out);
+}
+
+// The kernels that compute in float read and write that order as it is.
+bool takes_channels_last(const Tensor& t) {
+  return compute_dtype(t.dtype()) == kFloat && !t.is_contiguous() && is_dense(t, true);
 }
 
 kernels::ConvShape kernel_shape(const Tensor& input, const Tensor& weight, Span<const SymInt> stride,
@@ -162,8 +216,13 @@ void kernel_convolution(const args::convolution& a, Out out) {
   }
   kernels::ConvShape s = kernel_shape(a.input, a.weight, a.stride, a.padding, a.dilation, a.transposed,
                                       a.output_padding, a.groups);
-  Tensor x = row_major(a.input), w = row_major(a.weight), b = a.bias.defined() ? row_major(a.bias) : Tensor();
-  kernels::conv_forward(x.dtype(), s, x.data(), w.data(), b.defined() ? b.data() : nullptr, out[0].data());
+  s.channels_last = takes_channels_last(out[0]);
+  s.weight_last = takes_channels_last(a.weight);
+  Tensor x = in_order(a.input, s.channels_last), w = in_order(a.weight, s.weight_last),
+         b = a.bias.defined() ? row_major(a.bias) : Tensor();
+  into_order(out[0], s.channels_last, [&](const Tensor& y) {
+    kernels::conv_forward(x.dtype(), s, x.data(), w.data(), b.defined() ? b.data() : nullptr, y.data());
+  });
 }
 
 // What is not asked for comes out empty.
@@ -181,8 +240,12 @@ Shapes shape_convolution_backward(const args::convolution_backward& a) {
   require_one_dtype(a.input, a.grad_output);
   DType d = a.grad_output.dtype();
   Shapes shapes;
-  shapes.push_back(a.output_mask[0] ? Shape(a.input.sizes(), d) : Shape(Dims{SymInt(0)}, d));
-  shapes.push_back(a.output_mask[1] ? Shape(a.weight.sizes(), d) : Shape(Dims{SymInt(0)}, d));
+  const bool last = gives_channels_last(a);
+  auto for_image = [&](const Tensor& t) {
+    return Shape(Dims(t.sizes()), d, last ? channels_last_strides(t.sizes()) : Dims());
+  };
+  shapes.push_back(a.output_mask[0] ? for_image(a.input) : Shape(Dims{SymInt(0)}, d));
+  shapes.push_back(a.output_mask[1] ? for_image(a.weight) : Shape(Dims{SymInt(0)}, d));
   shapes.push_back(a.output_mask[2] ? Shape(Dims{a.grad_output.sizes()[1]}, d) : Shape(Dims{SymInt(0)}, d));
   return shapes;
 }
@@ -193,14 +256,21 @@ void kernel_convolution_backward(const args::convolution_backward& a, Out out) {
   }
   kernels::ConvShape s = kernel_shape(a.input, a.weight, a.stride, a.padding, a.dilation, a.transposed,
                                       a.output_padding, a.groups);
-  Tensor g = row_major(a.grad_output);
+  s.channels_last = takes_channels_last(a.output_mask[0] ? out[0] : a.input);
+  Tensor g = in_order(a.grad_output, s.channels_last);
   if (a.output_mask[0]) {
-    Tensor w = row_major(a.weight);
-    kernels::conv_backward_input(g.dtype(), s, g.data(), w.data(), out[0].data());
+    s.weight_last = takes_channels_last(a.weight);
+    Tensor w = in_order(a.weight, s.weight_last);
+    into_order(out[0], s.channels_last, [&](const Tensor& to) {
+      kernels::conv_backward_input(g.dtype(), s, g.data(), w.data(), to.data());
+    });
   }
   if (a.output_mask[1]) {
-    Tensor x = row_major(a.input);
-    kernels::conv_backward_weight(g.dtype(), s, x.data(), g.data(), out[1].data());
+    s.weight_last = takes_channels_last(out[1]);
+    Tensor x = in_order(a.input, s.channels_last);
+    into_order(out[1], s.weight_last, [&](const Tensor& to) {
+      kernels::conv_backward_weight(g.dtype(), s, x.data(), g.data(), to.data());
+    });
   }
   if (a.output_mask[2]) kernels::conv_backward_bias(g.dtype(), s, g.data(), out[2].data());
 }

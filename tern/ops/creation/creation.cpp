@@ -343,7 +343,9 @@ Shapes shape_eye(const args::eye& a) { return eye_shape(a.n, a.n, a.dtype); }
 void kernel_eye(const args::eye&, Out out) { fill_eye(out[0]); }
 Shapes shape_eye_m(const args::eye_m& a) { return eye_shape(a.n, a.m, a.dtype); }
 void kernel_eye_m(const args::eye_m&, Out out) { fill_eye(out[0]); }
+Shapes shape_tril(const args::tril& a) { return {Shape(a.self.sizes(), a.self.dtype())}; }
 void kernel_tril(const args::tril& a, Out out) { triangle(a.self, a.diagonal.guard_int(), false, out[0]); }
+Shapes shape_triu(const args::triu& a) { return {Shape(a.self.sizes(), a.self.dtype())}; }
 void kernel_triu(const args::triu& a, Out out) { triangle(a.self, a.diagonal.guard_int(), true, out[0]); }
 namespace {
 

@@ -113,7 +113,7 @@ Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor
               "{}(): source and self must have the same size except in dim {}, got {} and {}", op, dim,
               str(source->sizes()), str(self.sizes()));
   }
-  return {like(self)};
+  return {source ? Shape(self.sizes(), self.dtype()) : like(self)};
 }
 
 // Writes rows of the source (or a number) to the rows of out that the indices name.
@@ -531,14 +531,14 @@ Tensor body_take_along_dim(const args::take_along_dim& a) {
 
 Shapes shape_scatter_src(const args::scatter_src& a) {
   check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_scatter_src(const args::scatter_src& a, Out out) {
   scatter_into("scatter", a.self, a.dim, a.index, a.src, Reduction::replace, true, out[0]);
 }
 Shapes shape_scatter_value(const args::scatter_value& a) {
   check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, nullptr);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_scatter_value(const args::scatter_value& a, Out out) {
   scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()),
@@ -547,7 +547,7 @@ void kernel_scatter_value(const args::scatter_value& a, Out out) {
 Shapes shape_scatter_reduce(const args::scatter_reduce& a) {
   check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
   reduction("scatter", a.reduce, true);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_scatter_reduce(const args::scatter_reduce& a, Out out) {
   scatter_into("scatter", a.self, a.dim, a.index, a.src, reduction("scatter", a.reduce, true), true, out[0]);
@@ -555,7 +555,7 @@ void kernel_scatter_reduce(const args::scatter_reduce& a, Out out) {
 Shapes shape_scatter_value_reduce(const args::scatter_value_reduce& a) {
   check_gather("scatter", a.self, wrap_dim(a.dim, a.self.dim()), a.index, nullptr);
   reduction("scatter", a.reduce, true);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_scatter_value_reduce(const args::scatter_value_reduce& a, Out out) {
   scatter_into("scatter", a.self, a.dim, a.index, number_like(a.index, a.value, a.self.dtype()),
@@ -563,7 +563,7 @@ void kernel_scatter_value_reduce(const args::scatter_value_reduce& a, Out out) {
 }
 Shapes shape_scatter_add(const args::scatter_add& a) {
   check_gather("scatter_add", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_scatter_add(const args::scatter_add& a, Out out) {
   scatter_into("scatter_add", a.self, a.dim, a.index, a.src, Reduction::sum, true, out[0]);
@@ -571,7 +571,7 @@ void kernel_scatter_add(const args::scatter_add& a, Out out) {
 Shapes shape_scatter_reduce_two(const args::scatter_reduce_two& a) {
   check_gather("scatter_reduce", a.self, wrap_dim(a.dim, a.self.dim()), a.index, &a.src);
   reduction("scatter_reduce", a.reduce, false);
-  return {like(a.self)};
+  return {Shape(a.self.sizes(), a.self.dtype())};
 }
 void kernel_scatter_reduce_two(const args::scatter_reduce_two& a, Out out) {
   const auto kind = reduction("scatter_reduce", a.reduce, false);

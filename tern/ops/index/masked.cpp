@@ -22,9 +22,7 @@ void check_mask(const char* op, const Tensor& mask) {
 Shapes masked_shape(const char* op, const Tensor& self, const Tensor& mask) {
   check_mask(op, mask);
   Dims sizes = broadcast_sizes(self.sizes(), mask.sizes());
-  bool same = static_cast<int64_t>(sizes.size()) == self.dim();
-  for (size_t d = 0; same && d < sizes.size(); ++d) same = surely_eq(sizes[d], self.sizes()[d]);
-  return same ? like(self) : Shape(std::move(sizes), self.dtype());
+  return {Shape(std::move(sizes), self.dtype())};
 }
 void fill_masked(const Tensor& self, const Tensor& mask, const Scalar& value, const Tensor& out) {
   if (self.dtype() != kBool && !is_complex(self.dtype()) && value.is_complex() &&

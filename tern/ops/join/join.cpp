@@ -107,7 +107,7 @@ Shapes shape_cat(const args::cat& a) {
       if (t.sizes()[d].is_int()) sizes[d] = t.sizes()[d];
     }
     sizes[dim] = sizes[dim] + t.sizes()[dim];
-    channels_last &= t.dim() == 4 && !t.is_contiguous() && t.is_contiguous(MemoryFormat::channels_last);
+    channels_last &= t.dim() >= 4 && channels_innermost(t);
   }
   if (channels_last) return Shape(sizes, dtype, channels_last_strides(sizes));
   return Shape(std::move(sizes), dtype);
@@ -154,7 +154,18 @@ Shapes shape_stack(const args::stack& a) {
   }
   Dims sizes(first.sizes());
   sizes.insert(static_cast<size_t>(dim), SymInt(a.tensors.size()));
-  return {Shape(std::move(sizes), result_type(a.tensors))};
+  Shape shape(std::move(sizes), result_type(a.tensors));
+  // Images with channels innermost are joined as such, and the dimension is taken apart afterwards.
+  bool channels_last = first.dim() >= 4 && dim < first.dim();
+  for (const Tensor& t : a.tensors) channels_last = channels_last && channels_innermost(t);
+  if (!channels_last) return {std::move(shape)};
+  Dims joined(first.sizes());
+  const SymInt one = joined[dim];
+  joined[dim] = one * SymInt(a.tensors.size());
+  shape.strides = channels_last_strides(joined);
+  const SymInt step = shape.strides[dim];
+  shape.strides.insert(static_cast<size_t>(dim), step * one);
+  return {std::move(shape)};
 }
 void kernel_stack(const args::stack& a, Out out) {
   int64_t dim = wrap_dim(a.dim, out[0].dim()), at = 0;

@@ -33,7 +33,7 @@ Shapes shape_constant_pad_nd(const args::constant_pad_nd& a) {
           size.str(), a.pad[2 * p].str(), a.pad[2 * p + 1].str(), n - 1 - p);
     size = now;
   }
-  return {Shape(std::move(sizes), a.self.dtype())};
+  return {laid_out_as(a.self, std::move(sizes), a.self.dtype())};
 }
 void kernel_constant_pad_nd(const args::constant_pad_nd& a, Out out) {
   fill_elements(out[0], a.value);
@@ -86,7 +86,7 @@ Shapes border_shape(const char* op, const Tensor& self, Span<const SymInt> paddi
     SymInt& size = sizes[static_cast<size_t>(self.dim() - 1 - p)];
     size = size + padding[2 * p] + padding[2 * p + 1];
   }
-  return {Shape(std::move(sizes), self.dtype())};
+  return {laid_out_as(self, std::move(sizes), self.dtype())};
 }
 
 // Which element of a dimension stands at position i of the padded one.
@@ -111,7 +111,7 @@ void fill_border(const Tensor& self, Span<const SymInt> padding, int dims, bool 
     using T = decltype(zero);
     const T* from = static_cast<const T*>(self.data());
     T* to = static_cast<T*>(out.data());
-    int64_t last = self.dim() - 1, width = out.int_sizes()[last];
+    int64_t last = self.dim() - 1, width = out.int_sizes()[last], step = out.int_strides()[last];
     parallel_for(0, out.int_numel() / width, std::max<int64_t>(1, 16384 / width),
                  [&](int64_t begin, int64_t end) {
                    Walk<1> walk(last, out.int_sizes());
@@ -121,8 +121,12 @@ void fill_border(const Tensor& self, Span<const SymInt> padding, int dims, bool 
                      int64_t base = 0;
                      for (int64_t d = 0; d < last; ++d)
                        base += offsets[d][static_cast<size_t>(walk.position(d))];
-                     for (int64_t i = 0; i < width; ++i)
-                       to[row * width + i] = from[base + offsets[last][static_cast<size_t>(i)]];
+                     const int64_t* offset = offsets[last].data();
+                     T* line = to + walk.offset(0);
+                     if (step == 1)
+                       for (int64_t i = 0; i < width; ++i) line[i] = from[base + offset[i]];
+                     else
+                       for (int64_t i = 0; i < width; ++i) line[i * step] = from[base + offset[i]];
                    }
                  });
   });
@@ -183,7 +187,7 @@ Shapes border_backward_shape(const Tensor& grad, const Tensor& self, Span<const 
       failf("{} {} unexpected. Expected: {}, Got: {}", reflect && dims != 2 ? "grad_output" : "gradOutput",
             names[p], wanted.str(), grad.sizes()[d].str());
   }
-  return {Shape(self.sizes(), grad.dtype())};
+  return {laid_out_as(self, Dims(self.sizes()), grad.dtype())};
 }
 
 }  // namespace
@@ -487,16 +491,28 @@ struct Shuffle {
     for (SymInt v : result) joined.push_back(v);
   }
   Tensor of(const Tensor& t) const {
-    return clone(reshape(permute(view(t, apart), order), joined), MemoryFormat::contiguous);
+    Tensor moved = reshape(permute(reshape(t, apart), order), joined);
+    return clone(moved, t.dim() == 4 && channels_innermost(t) ? MemoryFormat::channels_last
+                                                              : MemoryFormat::contiguous);
   }
   void run(const Tensor& from, const Tensor& to) const {
-    Tensor parts = row_major(from).as_view(apart, contiguous_strides(apart));
-    Dims sizes, strides;
+    Dims sizes, strides, source = strides_apart(from, apart);
     for (int64_t d : order) {
-      sizes.push_back(parts.sizes()[d]);
-      strides.push_back(parts.strides()[d]);
+      sizes.push_back(apart[d]);
+      strides.push_back(source[d]);
     }
-    copy_elements(parts.as_view(sizes, strides), to.as_view(sizes, contiguous_strides(sizes)));
+    copy_elements(from.as_view(sizes, strides), to.as_view(sizes, strides_apart(to, sizes)));
+  }
+  // Of t with its dims taken apart to these sizes; a size of one has any stride.
+  static Dims strides_apart(const Tensor& t, const Dims& sizes) {
+    Dims strides(sizes.size(), SymInt(0));
+    size_t at = sizes.size();
+    for (int64_t d = t.dim() - 1; d >= 0; --d) {
+      int64_t step = t.int_strides()[d];
+      for (int64_t left = t.int_sizes()[d]; left > 1; left /= sizes[at].as_int(), step *= sizes[at].as_int())
+        strides[--at] = step;
+    }
+    return strides;
   }
 };
 
@@ -535,12 +551,12 @@ Shuffle shuffle(const args::pixel_unshuffle& a) {
 
 Tensor body_pixel_shuffle(const args::pixel_shuffle& a) { return shuffle(a).of(a.self); }
 Shapes shape_pixel_shuffle(const args::pixel_shuffle& a) {
-  return {Shape(shuffle(a).joined, a.self.dtype())};
+  return {laid_out_as(a.self, shuffle(a).joined, a.self.dtype())};
 }
 void kernel_pixel_shuffle(const args::pixel_shuffle& a, Out out) { shuffle(a).run(a.self, out[0]); }
 Tensor body_pixel_unshuffle(const args::pixel_unshuffle& a) { return shuffle(a).of(a.self); }
 Shapes shape_pixel_unshuffle(const args::pixel_unshuffle& a) {
-  return {Shape(shuffle(a).joined, a.self.dtype())};
+  return {laid_out_as(a.self, shuffle(a).joined, a.self.dtype())};
 }
 void kernel_pixel_unshuffle(const args::pixel_unshuffle& a, Out out) { shuffle(a).run(a.self, out[0]); }
 

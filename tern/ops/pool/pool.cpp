@@ -139,22 +139,6 @@ kernels::PoolShape kernel_shape(const Tensor& in, const Tensor& out, const Windo
   return s;
 }
 
-// The result of an image with its channels innermost has them there, too.
-Shape laid_out_as(const Tensor& self, Dims sizes, DType dtype) {
-  Shape shape(std::move(sizes), dtype);
-  if (self.dim() == 4 && !self.is_contiguous() && self.is_contiguous(MemoryFormat::channels_last))
-    shape.strides = channels_last_strides(shape.sizes);
-  return shape;
-}
-// The kernels write row after row; other layouts are filled from that.
-template <class F>
-void by_rows(const Tensor& out, F&& f) {
-  if (out.is_contiguous()) return f(out);
-  Tensor rows = make_tensor(out.sizes(), out.dtype());
-  f(rows);
-  copy_elements(rows, out);
-}
-
 // A gradient belongs to its input: the same planes, and an index for every element.
 void check_backward(const char* op, const Tensor& self, const Tensor& grad, int dims,
                     const Tensor& indices = {}) {
@@ -184,8 +168,7 @@ void run_max(const Tensor& self, const kernels::PoolShape& s, Out out) {
 }
 void run_max_backward(const Tensor& grad, const Tensor& indices, const kernels::PoolShape& s,
                       const Tensor& out) {
-  fill_elements(out, 0);
-  if (grad.int_numel() == 0) return;
+  if (grad.int_numel() == 0) return fill_elements(out, 0);
   Tensor g = row_major(grad), i = row_major(indices, kLong);
   int64_t volume = 1;
   for (int d = 0; d < s.dims; ++d) volume *= s.in_size[d];
@@ -211,10 +194,12 @@ void run_avg_backward(const Tensor& grad, kernels::PoolShape s, bool include_pad
                       std::optional<int64_t> divisor, const Tensor& out) {
   s.count_include_pad = include_pad;
   s.divisor_override = divisor.value_or(0);
-  fill_elements(out, 0);
-  if (grad.int_numel() == 0) return;
+  if (grad.int_numel() == 0) return fill_elements(out, 0);
   Tensor g = row_major(grad);
-  kernels::avg_pool_backward(g.dtype(), s, g.data(), out.data());
+  by_rows(out, [&](const Tensor& to) {
+    fill_elements(to, 0);
+    kernels::avg_pool_backward(g.dtype(), s, g.data(), to.data());
+  });
 }
 Dims adaptive_sizes(const char* op, const Tensor& self, Span<const SymInt> output_size, int dims) {
   check_adaptive_input(op, self, dims);
@@ -339,7 +324,7 @@ void kernel_avg_pool2d(const args::avg_pool2d& a, Out out) {
 }
 Shapes shape_avg_pool2d_backward(const args::avg_pool2d_backward& a) {
   check_backward("avg_pool2d_backward", a.self, a.grad_output, 2);
-  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+  return {laid_out_as(a.self, Dims(a.self.sizes()), a.grad_output.dtype())};
 }
 void kernel_avg_pool2d_backward(const args::avg_pool2d_backward& a, Out out) {
   run_avg_backward(a.grad_output,
@@ -348,28 +333,29 @@ void kernel_avg_pool2d_backward(const args::avg_pool2d_backward& a, Out out) {
                    a.count_include_pad, a.divisor_override, out[0]);
 }
 Shapes shape__adaptive_avg_pool2d(const args::_adaptive_avg_pool2d& a) {
-  return {Shape(adaptive_sizes("adaptive_avg_pool2d", a.self, a.output_size, 2), a.self.dtype())};
+  return {
+      laid_out_as(a.self, adaptive_sizes("adaptive_avg_pool2d", a.self, a.output_size, 2), a.self.dtype())};
 }
 void kernel__adaptive_avg_pool2d(const args::_adaptive_avg_pool2d& a, Out out) {
   run_avg(a.self, adaptive(a.self, out[0], 2), true, {}, out[0]);
 }
 Shapes shape__adaptive_avg_pool2d_backward(const args::_adaptive_avg_pool2d_backward& a) {
   check_backward("adaptive_avg_pool2d_backward", a.self, a.grad_output, 2);
-  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+  return {laid_out_as(a.self, Dims(a.self.sizes()), a.grad_output.dtype())};
 }
 void kernel__adaptive_avg_pool2d_backward(const args::_adaptive_avg_pool2d_backward& a, Out out) {
   run_avg_backward(a.grad_output, adaptive(a.self, a.grad_output, 2), true, {}, out[0]);
 }
 Shapes shape_adaptive_max_pool2d(const args::adaptive_max_pool2d& a) {
   Dims sizes = adaptive_sizes("adaptive_max_pool2d", a.self, as_dims(a.output_size), 2);
-  return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
+  return {laid_out_as(a.self, sizes, a.self.dtype()), laid_out_as(a.self, sizes, kLong)};
 }
 void kernel_adaptive_max_pool2d(const args::adaptive_max_pool2d& a, Out out) {
   run_max(a.self, adaptive(a.self, out[0], 2), out);
 }
 Shapes shape_adaptive_max_pool2d_backward(const args::adaptive_max_pool2d_backward& a) {
   check_backward("adaptive_max_pool2d_backward", a.self, a.grad_output, 2, a.indices);
-  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+  return {laid_out_as(a.self, Dims(a.self.sizes()), a.grad_output.dtype())};
 }
 void kernel_adaptive_max_pool2d_backward(const args::adaptive_max_pool2d_backward& a, Out out) {
   run_max_backward(a.grad_output, a.indices, adaptive(a.self, a.grad_output, 2), out[0]);
@@ -381,7 +367,7 @@ Shapes shape_max_pool3d_with_indices(const args::max_pool3d_with_indices& a) {
   Dims sizes =
       pooled_sizes("max_pool3d", a.self,
                    window("max_pool3d", 3, a.kernel_size, a.stride, a.padding, a.dilation, a.ceil_mode));
-  return {Shape(sizes, a.self.dtype()), Shape(sizes, kLong)};
+  return {laid_out_as(a.self, sizes, a.self.dtype()), laid_out_as(a.self, sizes, kLong)};
 }
 void kernel_max_pool3d_with_indices(const args::max_pool3d_with_indices& a, Out out) {
   run_max(a.self,
@@ -391,7 +377,7 @@ void kernel_max_pool3d_with_indices(const args::max_pool3d_with_indices& a, Out 
 }
 Shapes shape_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a) {
   check_backward("max_pool3d_backward", a.self, a.grad_output, 3, a.indices);
-  return {Shape(a.self.sizes(), a.grad_output.dtype())};
+  return {laid_out_as(a.self, Dims(a.self.sizes()), a.grad_output.dtype())};
 }
 void kernel_max_pool3d_with_indices_backward(const args::max_pool3d_with_indices_backward& a, Out out) {
   run_max_backward(

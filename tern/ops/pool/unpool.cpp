@@ -44,7 +44,8 @@ Shapes unpooled(const Tensor& self, const Tensor& indices, Span<const SymInt> ou
           dims, d, output_size[static_cast<size_t>(d)].str());
     sizes[sizes.size() - static_cast<size_t>(dims - d)] = output_size[static_cast<size_t>(d)];
   }
-  return {Shape(sizes, self.dtype())};
+  if (dims == 2) return {laid_out_as(self, std::move(sizes), self.dtype())};
+  return {Shape(std::move(sizes), self.dtype())};
 }
 
 int64_t volume(const Tensor& t, int dims) {
@@ -54,22 +55,24 @@ int64_t volume(const Tensor& t, int dims) {
 }
 
 void unpool(const Tensor& self, const Tensor& indices, int dims, const Tensor& out) {
-  fill_elements(out, 0);
-  if (self.int_numel() == 0) return;
+  if (self.int_numel() == 0) return fill_elements(out, 0);
   Tensor x = row_major(self), at = row_major(indices);
   const int64_t in = volume(x, dims), to_size = volume(out, dims), planes = x.int_numel() / in;
   by_element_size(x.dtype(), [&]<class T>(T) {
     const T* from = static_cast<const T*>(x.data());
-    T* to = static_cast<T*>(out.data());
     const int64_t* index = at.data_ptr<int64_t>();
-    for (int64_t p = 0; p < planes; ++p)
-      for (int64_t i = 0; i < in; ++i) {
-        int64_t place = index[p * in + i];
-        if (place < 0 || place >= to_size)
-          failf("Found an invalid max index: {} (output volumes are of size {})", place,
-                str(last_sizes(out.sizes(), dims)));
-        to[p * to_size + place] = from[p * in + i];
-      }
+    by_rows(out, [&](const Tensor& rows) {
+      fill_elements(rows, 0);
+      T* to = static_cast<T*>(rows.data());
+      for (int64_t p = 0; p < planes; ++p)
+        for (int64_t i = 0; i < in; ++i) {
+          int64_t place = index[p * in + i];
+          if (place < 0 || place >= to_size)
+            failf("Found an invalid max index: {} (output volumes are of size {})", place,
+                  str(last_sizes(out.sizes(), dims)));
+          to[p * to_size + place] = from[p * in + i];
+        }
+    });
   });
 }
 

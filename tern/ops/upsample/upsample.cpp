@@ -43,15 +43,6 @@ Dims result_sizes(Span<const SymInt> input, Span<const SymInt> output_size, int 
   return sizes;
 }
 
-// Channels last where the input is.
-Shape result_shape(const Tensor& like, Dims sizes) {
-  bool last =
-      like.dim() >= 4 && !like.is_contiguous() &&
-      like.is_contiguous(like.dim() == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
-  Dims strides = last ? channels_last_strides(sizes) : Dims();
-  return Shape(std::move(sizes), like.dtype(), std::move(strides));
-}
-
 void check_type(Resampling method, int dims, DType type, bool backward) {
   bool pixels = type == DType::uint8 && !backward && (method <= Resampling::nearest_exact || dims == 2);
   bool narrow = type == kHalf || type == kBFloat16;
@@ -86,7 +77,7 @@ Shapes forward_shape(const A& a, int dims) {
     if (surely_eq(a.self.sizes()[d], 0))
       failf("Non-empty {}D data tensor expected but got a tensor with sizes {}", dims + 2,
             str(a.self.sizes()));
-  return {result_shape(a.self, std::move(sizes))};
+  return {laid_out_as(a.self, std::move(sizes), a.self.dtype())};
 }
 template <class A>
 void forward(const A& a, int dims, Resampling method, const Tensor& out) {
@@ -116,7 +107,7 @@ Shapes backward_shape(const A& a, int dims, Resampling method) {
           d, full[d].str(), d, a.grad_output.sizes()[d].str());
   if (method >= Resampling::cubic || (dims == 3 && method <= Resampling::nearest_exact))
     return {Shape(a.input_size, a.grad_output.dtype())};
-  return {result_shape(a.grad_output, Dims(a.input_size))};
+  return {laid_out_as(a.grad_output, Dims(a.input_size), a.grad_output.dtype())};
 }
 template <class A>
 void backward(const A& a, int dims, Resampling method, const Tensor& out) {

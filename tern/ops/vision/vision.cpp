@@ -292,7 +292,11 @@ Tensor body_channel_shuffle(const args::channel_shuffle& a) {
           a.groups.str());
   Dims split = {a.self.size(0), a.groups, each};
   for (int64_t d = 2; d < a.self.dim(); ++d) split.push_back(a.self.size(d));
-  return a.self.reshape(split).transpose(1, 2).reshape(a.self.sizes()).contiguous();
+  const MemoryFormat format = a.self.dim() > 5 || a.self.dim() < 4 || !channels_innermost(a.self)
+                                  ? MemoryFormat::contiguous
+                              : a.self.dim() == 4 ? MemoryFormat::channels_last
+                                                  : MemoryFormat::channels_last_3d;
+  return a.self.reshape(split).transpose(1, 2).reshape(a.self.sizes()).contiguous(format);
 }
 
 }  // namespace tern
