@@ -287,30 +287,7 @@ Dimension Driver::dimension(SymInt size) const {
   ShapeEnv& env = ShapeEnv::of(size);
   SymInt simple = env.simplify(size);
   if (simple.is_int()) return {simple.as_int(), {}};
-  std::string text = env.str(simple), out;
-  // The user's names of dims in place of s0, s1.
-  for (size_t i = 0; i < text.size();) {
-    size_t end = i;
-    auto word = [&](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    };
-    while (end < text.size() && word(text[end])) ++end;
-    if (end == i) {
-      out += text[i++];
-      continue;
-    }
-    std::string name = text.substr(i, end - i);
-    if (auto symbol = env.find_symbol(name)) {
-      const sym::Node& e = env.table().node(env.unwrap(*symbol));
-      if (e.kind == sym::Kind::symbol)
-        if (const std::string& shown = env.symbol(static_cast<uint32_t>(e.value)).display_name;
-            !shown.empty())
-          name = shown;
-    }
-    out += name;
-    i = end;
-  }
-  return {{}, out};
+  return {{}, env.str_by_dims(simple)};
 }
 
 TypeProto Driver::type_of(const ir::Type* type, const Ref& r) {

@@ -132,6 +132,7 @@ SymInt ShapeEnv::new_symbol(SymbolInfo info) {
     failf(ErrorKind::value, "ShapeEnv: there is already a symbol {}", info.name);
   info.expr = info.real ? table_.real_symbol(index) : table_.symbol(index);
   names_.push_back(info.name);
+  dim_names_.push_back(info.display_name.empty() ? info.name : info.display_name);
   symbols_.push_back(std::move(info));
   ++version_;
   return wrap(symbols_.back().expr);
@@ -246,6 +247,10 @@ std::string ShapeEnv::str(SymInt value, sym::Style style) {
 std::string ShapeEnv::str_as_asked(SymInt value, sym::Style style) {
   Lock lock(mutex_);
   return text(unwrap(value), style);
+}
+std::string ShapeEnv::str_by_dims(SymInt value) {
+  Lock lock(mutex_);
+  return table_.print(resolve(unwrap(value)), dim_names_);
 }
 SymInt ShapeEnv::simplify(SymInt value) {
   Lock lock(mutex_);

@@ -73,6 +73,7 @@ class ShapeEnv {
   int64_t evaluate(SymInt value, const SymValues& values) const;
   std::string str(SymInt value, sym::Style style = sym::Style::sympy);
   std::string str_as_asked(SymInt value, sym::Style style = sym::Style::sympy);  // nothing known applied
+  std::string str_by_dims(SymInt value);  // str(), with the user's names of dims in place of s0, s1
 
   // ---- guards and assertions ----
   // A trace is of its example: comparisons are answered by it, and nothing is learned from them.
@@ -168,7 +169,7 @@ class ShapeEnv {
   mutable std::recursive_mutex mutex_;
   sym::ExprTable table_;
   std::vector<SymbolInfo> symbols_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, dim_names_;  // by symbol: s0, and what users call it
   std::unordered_map<std::string, uint32_t> by_name_;
   std::unordered_map<int64_t, uint32_t> by_hint_;  // duck sizing
   std::unordered_map<sym::ExprId, Fact> facts_;

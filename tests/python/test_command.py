@@ -42,6 +42,14 @@ def test_info_says_what_goes_in_and_out(model):
     assert facts["format"] == "pt2" and facts["tensors"] == 6 and len(facts["inputs"]) == 1
 
 
+def test_info_calls_dims_what_the_file_calls_them(model):
+    assert tern("convert", model / "net.pt", model / "open.onnx", "--shapes", "input:rowsx8").returncode == 0
+    lines = tern("info", model / "open.onnx").stdout.split("\n")
+    assert "  input                    float32[rows, 8]" in lines
+    assert "  rows                     [0, int_oo]" in lines
+    assert json.loads(tern("info", model / "open.onnx", "--json").stdout)["dims"] == {"rows": "[0, int_oo]"}
+
+
 @pytest.mark.parametrize("backend", ["native", "interpreter", "onnxrt"])
 @pytest.mark.parametrize("file", ["net.pt2", "net.pt"])
 def test_files_of_pytorch_give_its_numbers(model, file, backend):

@@ -11,6 +11,7 @@
 #include "tern/jit/archive.h"
 #include "tern/onnx/onnx.h"
 #include "tern/runtime/model_file.h"
+#include "tern/sym/shape_env.h"
 #include "tern/tensor/generator.h"
 
 namespace tern::command {
@@ -18,7 +19,13 @@ namespace tern::command {
 std::string type_text(const ir::Type& type) {
   if (!type.is_tensor()) return type.str();
   std::string text(type.dtype() == DType::undefined ? "?" : name(type.dtype()));
-  return text + (type.has_sizes() ? str(type.sizes()) : "[?]");
+  if (!type.has_sizes()) return text + "[?]";
+  const char* between = "[";
+  for (SymInt s : type.sizes()) {
+    text += between + (s.is_int() ? s.str() : ShapeEnv::of(s).str_by_dims(s));
+    between = ", ";
+  }
+  return text + (type.sizes().empty() ? "[]" : "]");
 }
 
 namespace {
@@ -28,6 +35,12 @@ void count_operators(const ir::Block& block, std::map<std::string, size_t>& coun
     ++counts[n.qualified()];
     for (ir::Block* b : n.blocks()) count_operators(*b, counts);
   }
+}
+
+// What the file's author called the dim; s0 where it does not say.
+std::string dim_name(const ir::Graph& graph, const std::string& symbol) {
+  std::optional<SymInt> s = graph.shapes ? graph.shapes->find_symbol(symbol) : std::nullopt;
+  return s ? graph.shapes->str_by_dims(*s) : symbol;
 }
 
 }  // namespace
@@ -86,7 +99,8 @@ int run_info(const Info& options) {
     json.end_array();
     json.key("dims");
     json.begin_object();
-    for (const auto& [symbol, range] : data.range_constraints) json.member(symbol, range.str());
+    for (const auto& [symbol, range] : data.range_constraints)
+      json.member(dim_name(*data.graph, symbol), range.str());
     json.end_object();
     json.key("operators");
     json.begin_object();
@@ -115,7 +129,7 @@ int run_info(const Info& options) {
   }
   if (!data.range_constraints.empty()) std::printf("dims\n");
   for (const auto& [symbol, range] : data.range_constraints)
-    std::printf("  %-24s %s\n", symbol.c_str(), range.str().c_str());
+    std::printf("  %-24s %s\n", dim_name(*data.graph, symbol).c_str(), range.str().c_str());
   std::printf("weights\n  %zu tensors, %lld elements, %s\n", data.state.size(),
               static_cast<long long>(elements), bytes_text(bytes).c_str());
   std::printf("operators (%zu nodes)\n", nodes);
