@@ -356,21 +356,7 @@ int set_grad(PyObject* self, PyObject* value, void*) {
     if (!is_tensor(value))
       failf(ErrorKind::type, "assigned grad expected to be a Tensor or None but got grad of type {}",
             type_name(value));
-    const Tensor& g = tensor_of(value);
-    if (g.dtype() != t.dtype())
-      failf(
-          "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient "
-          "must match the tensor's "
-          "grad_dtype (defaults to the tensor's dtype).",
-          name(g.dtype()), name(t.dtype()));
-    if (!std::equal(g.sizes().begin(), g.sizes().end(), t.sizes().begin(), t.sizes().end(),
-                    [](SymInt a, SymInt b) { return a == b; }))
-      failf(
-          "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the "
-          "gradient and the tensor "
-          "are the same size",
-          str(g.sizes()), str(t.sizes()));
-    t.set_grad(g);
+    t.set_grad(tensor_of(value));
     return Py_None;
   })
              ? 0

@@ -447,9 +447,23 @@ Tensor Tensor::grad() const { return body_->autograd ? body_->autograd->grad : T
 
 void Tensor::set_grad(const Tensor& g) const {
   if (!g.defined() && !body_->autograd) return;
-  if (g.defined() && (g.dim() != dim() || g.dtype() != dtype()))
-    failf("set_grad: the gradient {} of {} does not fit the tensor {} of {}", tern::str(g.sizes()),
-          name(g.dtype()), tern::str(sizes()), name(dtype()));
+  if (g.defined()) {
+    if (g.dtype() != dtype())
+      failf(
+          "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The gradient "
+          "must match the tensor's grad_dtype (defaults to the tensor's dtype).",
+          name(g.dtype()), name(dtype()));
+    bool fits = g.dim() == dim();
+    for (int64_t d = 0; fits && d < dim(); ++d) {
+      std::optional<int64_t> given = g.sizes()[d].maybe_int(), wanted = sizes()[d].maybe_int();
+      fits = !given || !wanted || *given == *wanted;
+    }
+    if (!fits)
+      failf(
+          "attempting to assign a gradient of size '{}' to a tensor of size '{}'. Please ensure that the "
+          "gradient and the tensor are the same size",
+          tern::str(g.sizes()), tern::str(sizes()));
+  }
   autograd_meta(*this).grad = g;
 }
 

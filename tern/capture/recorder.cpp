@@ -99,22 +99,17 @@ ir::In Recorder::materialise(SymInt s) {
     if (in.is_value()) symbols_[s.bits()] = in.value();
     return in;
   }
-  auto remember = [&](ir::Node& node) -> ir::In {
+  auto remember = [&](int64_t size, ir::Node& node) -> ir::In {
     node.output().set_type(ir::Type::integer());
     if (source) node.set_origin(source->origin());
-    symbols_[s.bits()] = &node.output();
+    symbols_[size] = &node.output();
     return node.output();
   };
-  auto read = [&](std::pair<ir::Value*, int64_t> at) -> ir::In {
+  auto read = [&](int64_t size, std::pair<ir::Value*, int64_t> at) -> ir::In {
+    if (auto it = symbols_.find(size); it != symbols_.end()) return *it->second;
     ir::In inputs[] = {*at.first, tern::Value(at.second)};
-    return remember(graph.call("aten::sym_size.int", inputs, ir::Type::integer(), "sym_size_int"));
+    return remember(size, graph.call("aten::sym_size.int", inputs, ir::Type::integer(), "sym_size_int"));
   };
-  const sym::Node& e = env.table().node(env.unwrap(s));
-  if (e.kind == sym::Kind::real_constant) return tern::Value(e.factor());
-  if (e.kind == sym::Kind::symbol || e.kind == sym::Kind::real_symbol) {
-    if (auto it = sources_.find(s.bits()); it != sources_.end()) return read(it->second);
-    failf("the symbolic size {} is not a size of any tensor in the graph", s.str());
-  }
   auto combine = [&](const char* op, ir::In a, ir::In b) -> ir::In {
     ir::In inputs[] = {a, b};
     const ir::Type* types[] = {ir::Type::integer()};
@@ -127,6 +122,31 @@ ir::In Recorder::materialise(SymInt s) {
     if (in.is_value()) symbols_[s.bits()] = in.value();
     return in;
   };
+  const sym::Node& e = env.table().node(env.unwrap(s));
+  if (e.kind == sym::Kind::real_constant) return tern::Value(e.factor());
+  if (e.kind == sym::Kind::symbol || e.kind == sym::Kind::real_symbol) {
+    if (auto it = sources_.find(s.bits()); it != sources_.end()) return read(s.bits(), it->second);
+    // Of a derived dim nothing has the root's size: 2*h + 1 is the input's, and h is computed from it.
+    for (const auto& [size, at] : sources_) {
+      SymInt derived = SymInt::from_bits(size);
+      if (&ShapeEnv::of(derived) != &env) continue;
+      sym::ExprTable::Normal n = env.table().normalise(env.unwrap(env.simplify(derived)));
+      if (n.form != env.unwrap(s)) continue;
+      ir::In root = read(size, at);
+      if (n.offset > 0) root = combine("aten::sub.int", root, tern::Value(n.offset));
+      if (n.offset < 0) root = combine("aten::add.int", root, tern::Value(-n.offset));
+      if (n.factor != 1) root = combine("aten::floordiv.int", root, tern::Value(n.factor));
+      return finish(root);
+    }
+    failf("the symbolic size {} is not a size of any tensor in the graph", s.str());
+  }
+  if (auto it = sources_.find(s.bits()); it != sources_.end()) {
+    std::vector<uint32_t> parts;
+    env.table().collect_symbols(env.unwrap(s), parts);
+    for (uint32_t i : parts)
+      if (sources_.find(env.wrap(env.table().symbol(i)).bits()) == sources_.end())
+        return read(s.bits(), it->second);
+  }
   auto part = [&](const sym::Term& t) { return operand(env.wrap(t.expr)); };
   switch (e.kind) {
     case sym::Kind::sum: {
@@ -175,7 +195,7 @@ ir::In Recorder::materialise(SymInt s) {
       ir::In factors[] = {graph.make("aten::Float", size, real, "sym_float").output(),
                           tern::Value(e.factor())};
       ir::In product[] = {graph.make("aten::mul", factors, real, "mul").output()};
-      return remember(graph.make("aten::trunc", product, whole, "trunc"));
+      return remember(s.bits(), graph.make("aten::trunc", product, whole, "trunc"));
     }
     case sym::Kind::real: {
       const sym::RealFunction& f = sym::real_function(e.function());
@@ -201,7 +221,7 @@ ir::In Recorder::materialise(SymInt s) {
     case sym::Kind::rounded: {
       ir::In inputs[] = {part(e.items[0])};
       const ir::Type* types[] = {ir::Type::integer()};
-      return remember(graph.make("aten::trunc", inputs, types, "trunc"));
+      return remember(s.bits(), graph.make("aten::trunc", inputs, types, "trunc"));
     }
     case sym::Kind::negation: {
       ir::In inputs[] = {part(e.items[0])};

@@ -536,6 +536,15 @@ void run(const char* name, kernels::Loop loop, DType type, Span<const Tensor* co
                          static_cast<int>(tensors.size()), &params);
 }
 
+// The factor of a sum is a number of the operands' type, as in PyTorch, though the sum is made in float.
+void round_alpha(const Op& op, DType type, kernels::Params& params) {
+  if (type != kHalf && type != kBFloat16) return;
+  std::string_view loop = op.loop;
+  if (loop != "add" && loop != "sub" && loop != "rsub") return;
+  auto alpha = static_cast<float>(params.d[0]);
+  params.set(0, static_cast<double>(type == kHalf ? float(Half(alpha)) : float(BFloat16(alpha))));
+}
+
 }  // namespace
 
 void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
@@ -546,6 +555,7 @@ void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
   if (op.params) {
     check_numbers(op, args, compute);
     op.params(args, &params);
+    round_alpha(op, input, params);
   }
   SmallVector<const Tensor*, max_inputs> tensors;
   DType compute_in[max_inputs];

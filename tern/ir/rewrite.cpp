@@ -78,7 +78,9 @@ struct Matcher {
 bool knows_all(std::string_view text) {
   for (size_t at = text.find("aten::"); at != std::string_view::npos; at = text.find("aten::", at + 1)) {
     size_t end = text.find('(', at);
-    if (end != std::string_view::npos && !find_op(text.substr(at, end - at))) return false;
+    if (end == std::string_view::npos) continue;
+    std::string_view name = text.substr(at, end - at);
+    if (!find_op(name) && overloads(Symbol(name)).empty()) return false;
   }
   return true;
 }

@@ -21,6 +21,13 @@ void check_name(std::string_view what, std::string_view name) {
     failf(ErrorKind::value, "{} name can't contain \".\", got: {}", what, name);
 }
 
+// A name is one parameter, buffer or child; the same kind may take its own place again.
+template <class A, class B>
+void check_free(std::string_view name, std::vector<A>& these, std::vector<B>& those) {
+  if (find_named(these, name) || find_named(those, name))
+    failf(ErrorKind::value, "attribute '{}' already exists", name);
+}
+
 // Walks a dotted path down the children; `what` for the message.
 Module::State& walk(Module::State& root, std::string_view path) {
   Module::State* state = &root;
@@ -122,6 +129,7 @@ Module::Module(const Module& o) : state_(cloning ? cloning->copy(o.state_) : o.s
 
 Parameter Module::register_parameter(std::string_view name, const Tensor& tensor) {
   check_name("parameter", name);
+  check_free(name, state_->buffers, state_->children);
   if (tensor.defined()) {
     if (!tensor.is_leaf())
       failf(
@@ -139,11 +147,13 @@ Parameter Module::register_parameter(std::string_view name, const Tensor& tensor
 
 Buffer Module::register_buffer(std::string_view name, const Tensor& tensor, bool persistent) {
   check_name("buffer", name);
+  check_free(name, state_->parameters, state_->children);
   return Buffer(put(state_->buffers, name, tensor, persistent));
 }
 
 void Module::add_child(std::string_view name, Module& child) {
   check_name("module", name);
+  check_free(name, state_->parameters, state_->buffers);
   if (reaches(*child.state_, state_.get()))
     failf(ErrorKind::value, "add(\"{}\"): a module can't be its own descendant", name);
   child.name_ = name;

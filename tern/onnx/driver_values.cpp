@@ -132,6 +132,20 @@ Size Driver::size(SymInt value) {
         for (const sym::Term& t : e.terms())
           r = r ? binary(e.kind == sym::Kind::min ? "Min" : "Max", r, part(t)) : part(t);
         break;
+      case sym::Kind::symbol:
+        // Of a derived dim nothing has the root's size: 2*h + 1 is the input's, and h is computed from it.
+        for (const auto& [bits, at] : symbol_sources_) {
+          SymInt derived = SymInt::from_bits(bits);
+          if (&ShapeEnv::of(derived) != &env) continue;
+          sym::ExprTable::Normal n = env.table().normalise(env.unwrap(env.simplify(derived)));
+          if (n.form != env.unwrap(simple)) continue;
+          r = as_vector(size(derived));
+          if (n.offset) r = binary("Sub", r, number(n.offset));
+          if (n.factor != 1) r = binary("Div", r, number(n.factor));
+          break;
+        }
+        if (r) break;
+        [[fallthrough]];
       default:
         failf(ErrorKind::not_supported, "the symbolic size {} is not a size of any input", simple.str());
     }

@@ -200,9 +200,11 @@ std::unordered_map<std::string, TypeProto> Importer::types() {
 SymInt Importer::dim(const Dimension& d, const std::string& input, size_t i) {
   if (d.value) return *d.value;
   std::string name = d.param.empty() ? fmt::format("{}_dim_{}", input, i) : d.param;
-  // "n + 1" beside "n", as PyTorch writes it. A name of which the parts are no dims of their own is a name.
+  // "n + 1" beside "n", as PyTorch writes it. A name of which the parts are no dims of their own is a name,
+  // but not a multiple: the program may count on it that "2*h" is even.
+  bool multiple = !name.empty() && name[0] >= '2' && name[0] <= '9';
   auto symbol = [&](std::string_view part) -> std::optional<SymInt> {
-    if (!plain_dims_.count(std::string(part))) return std::nullopt;
+    if (!multiple && !plain_dims_.count(std::string(part))) return std::nullopt;
     return dim({.value = {}, .param = std::string(part)}, input, i);
   };
   if (!plain_dims_.count(name) && !d.param.empty())

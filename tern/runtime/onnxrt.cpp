@@ -22,6 +22,7 @@ namespace {
 // ONNX Runtime's C interface is a table of functions in an order that never changes; these are the places of
 // those used here (onnxruntime_c_api.h, struct OrtApi).
 enum Place {
+  GetErrorCode = 1,
   GetErrorMessage = 2,
   CreateEnv = 3,
   CreateSession = 7,
@@ -63,8 +64,10 @@ struct Library {
     if (!status) return;
     auto text = reinterpret_cast<const char* (*)(void*)>(api[GetErrorMessage])(status);
     std::string message = text;
+    bool not_implemented =
+        reinterpret_cast<int (*)(void*)>(api[GetErrorCode])(status) == 9;  // ORT_NOT_IMPLEMENTED
     release(ReleaseStatus, status);
-    failf("ONNX Runtime: {}", message);
+    failf(not_implemented ? ErrorKind::not_supported : ErrorKind::runtime, "ONNX Runtime: {}", message);
   }
   void release(Place place, void* object) const {
     if (object) reinterpret_cast<void (*)(void*)>(api[place])(object);
@@ -135,8 +138,6 @@ constexpr TypePair types[] = {{kFloat, 1},
                               {kDouble, 11},
                               {DType::uint32, 12},
                               {DType::uint64, 13},
-                              {kComplexFloat, 14},
-                              {kComplexDouble, 15},
                               {kBFloat16, 16},
                               {DType::float8_e4m3fn, 17},
                               {DType::float8_e4m3fnuz, 18},
@@ -265,7 +266,7 @@ class LoweredEngine : public Engine {
     if (!sized_) specialise(inputs);
     std::vector<Value> chosen;
     for (size_t i : order_) chosen.push_back(inputs[i]);
-    return engine_->run(chosen);
+    return as_the_graph_has_them(engine_->run(chosen));
   }
 
  private:
@@ -288,7 +289,40 @@ class LoweredEngine : public Engine {
     lower(*retraced.graph);
   }
 
+  // An .onnx file has no None, and its numbers are tensors.
+  std::vector<Value> as_the_graph_has_them(std::vector<Value> given) const {
+    if (results_.empty()) return given;
+    std::vector<Value> results;
+    size_t next = 0;
+    for (ir::TypeKind kind : results_) {
+      if (kind == ir::TypeKind::none)
+        results.emplace_back();
+      else if (kind == ir::TypeKind::tensor)
+        results.push_back(std::move(given.at(next++)));
+      else
+        results.emplace_back(read_scalar(given.at(next++).tensor()));
+    }
+    return results;
+  }
+
+  static std::optional<ir::TypeKind> kind_of(const ir::Operand& output) {
+    if (output.is_none() || output.type()->is(ir::TypeKind::none)) return ir::TypeKind::none;
+    for (ir::TypeKind k :
+         {ir::TypeKind::tensor, ir::TypeKind::int_, ir::TypeKind::float_, ir::TypeKind::bool_})
+      if (output.type()->is(k)) return k;
+    return std::nullopt;
+  }
+
   void lower(const ir::Graph& graph) {
+    results_.clear();
+    for (const ir::Operand& output : graph.outputs()) {
+      std::optional<ir::TypeKind> kind = kind_of(output);
+      if (!kind) {
+        results_.clear();
+        break;
+      }
+      results_.push_back(*kind);
+    }
     std::string path = fmt::format("{}/model{}.onnx", folder_.path(), ++files_);
     onnx::Source source{graph};
     for (size_t i = 0; i < model_.bindings.size(); ++i)
@@ -316,6 +350,7 @@ class LoweredEngine : public Engine {
   std::string sizes_;
   Owned<OnnxrtEngine> engine_;
   std::vector<size_t> order_;
+  std::vector<ir::TypeKind> results_;  // of the graph; empty where one of them is a container
 };
 
 }  // namespace

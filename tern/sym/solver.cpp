@@ -271,10 +271,23 @@ class Solver {
     auto [at, is_new] = narrowed_.emplace(l->symbol, r);
     if (!is_new) at->second = intersect(at->second, r);
   }
+  // m·(e // m) == e says that e % m == 0.
+  ExprId without_floor(ExprId difference) {
+    for (const sym::Term& t : table_.terms_of_sum(difference)) {
+      Node part = table_.node(t.expr);
+      if (part.kind != Kind::floor_div || !table_.is_constant(part.items[1].expr)) continue;
+      int64_t m = table_.node(part.items[1].expr).value;
+      if (m < 2 || t.factor % m != 0) continue;
+      ExprId rest = table_.sub(difference, table_.scaled(t.expr, t.factor));
+      if (rest == table_.scaled(part.items[0].expr, -(t.factor / m)))
+        return table_.mod(part.items[0].expr, part.items[1].expr);
+    }
+    return difference;
+  }
   // (a·s + b) % m == c
   std::optional<Congruence> as_congruence(ExprId equation, uint32_t symbol) {
     Node n = table_.node(equation);
-    ExprTable::Normal d = table_.normalise(table_.sub(n.items[0].expr, n.items[1].expr));
+    ExprTable::Normal d = table_.normalise(without_floor(table_.sub(n.items[0].expr, n.items[1].expr)));
     Node form = table_.node(d.form);
     if (form.kind != Kind::mod || !table_.is_constant(form.items[1].expr) || d.offset % d.factor != 0)
       return std::nullopt;

@@ -45,6 +45,8 @@ constexpr SafeType safe_types[] = {
     {DType::uint64, "U64"},
     {DType::float8_e4m3fn, "F8_E4M3"},
     {DType::float8_e5m2, "F8_E5M2"},
+    {DType::float8_e4m3fnuz, "F8_E4M3FNUZ"},
+    {DType::float8_e5m2fnuz, "F8_E5M2FNUZ"},
     {kComplexFloat, "C64"},
 };
 
@@ -112,7 +114,7 @@ io::NpyArray to_npy(const Tensor& tensor) {
       array.descr = std::string(tensor.element_size() == 1 ? "|" : "<") + type.code;
   if (array.descr.empty())
     failf(ErrorKind::not_supported,
-          "save_npy: NumPy has no type for {}; convert the tensor with to(kFloat) first",
+          "save_npy: NumPy has no type for {}; save a .safetensors, or convert the tensor first",
           name(tensor.dtype()));
   for (int64_t d = 0; d < tensor.dim(); ++d) array.shape.push_back(tensor.int_sizes()[d]);
   auto keep = new_shared<Tensor>(tensor);
@@ -174,6 +176,7 @@ void save_safetensors(const std::string& path, const TensorMap& tensors,
   io::SafeTensors content;
   std::vector<Tensor> kept;
   for (const auto& [key, t] : tensors) {
+    if (!t.defined()) failf("save_safetensors: {}: the tensor is undefined", key);
     const SafeType* type = std::find_if(std::begin(safe_types), std::end(safe_types),
                                         [&](const SafeType& s) { return s.dtype == t.dtype(); });
     if (type == std::end(safe_types))

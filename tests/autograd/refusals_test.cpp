@@ -40,6 +40,16 @@ TEST(AutogradRefusals, one_of_many_views_is_not_changed_in_place) {
   EXPECT_THAT(numbers(y), ElementsAre(2, 8, 6, 8));
 }
 
+TEST(AutogradRefusals, a_gradient_has_the_size_and_the_type_of_its_tensor) {
+  Tensor x = leaf({1, 2, 3});
+  EXPECT_EQ(error_of([&] { x.set_grad(ones({5}, x.dtype())); }),
+            "attempting to assign a gradient of size '[5]' to a tensor of size '[3]'. Please ensure that the "
+            "gradient and the tensor are the same size");
+  EXPECT_THAT(error_of([&] { x.set_grad(ones({3}, kHalf)); }),
+              StartsWith("attempting to assign a gradient with dtype 'float16' to a tensor"));
+  EXPECT_FALSE(x.grad().defined());
+}
+
 TEST(AutogradRefusals, a_view_of_a_no_grad_block_is_not_changed_outside) {
   Tensor x = leaf({1, 2}), y = x * 2, view;
   {

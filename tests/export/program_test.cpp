@@ -7,7 +7,9 @@
 #include "tern/export/control_flow.h"
 #include "tern/export/export.h"
 #include "tern/nn/layer.h"
+#include "tern/onnx/program.h"
 #include "tern/ops.h"
+#include "tern/runtime/session.h"
 
 namespace tern {
 namespace {
@@ -95,6 +97,68 @@ TEST(ExportProgram, RunsForOtherSizesOfADynamicDim) {
         },
         ThrowsMessage<Error>(
             HasSubstr("Expected input at *args[0].dtype to be torch.float32, but got torch.float64")));
+  }
+}
+
+TEST(ExportProgram, HalvesOfADimSuggestThatItIsEven) {
+  auto halves = [](Tensor x) { return x.view({floor_div(x.size(0), 2), 2, 4}); };
+  EXPECT_THAT(
+      [&] {
+        export_program(halves, {{"x", ones({6, 4})}},
+                       {.dynamic = {{"x", {{0, Dim("batch", {.min = 2, .max = 64})}}}}});
+      },
+      ThrowsMessage<Error>(HasSubstr("Suggested fixes:\n"
+                                     "  _batch = Dim('_batch', min=1, max=32)\n"
+                                     "  batch = 2*_batch")));
+}
+
+// Nothing in the program has the size of the root h: it is computed from a size that is derived from it.
+TEST(ExportProgram, SizesOfTheRootOfADerivedDim) {
+  struct Case {
+    const char* name;
+    Dim dim;
+    int64_t example, other, refused;
+    Tensor (*function)(Tensor x);
+  };
+  const Dim h("h", {.max = 32});
+  const Case cases[] = {
+      {"2*h", 2 * h, 6, 10, 7,
+       [](Tensor x) {
+         return x.view({floor_div(x.size(0), 2), 2, 4});
+       }},
+      {"3*h + 1", 3 * h + 1, 7, 13, 9,
+       [](Tensor x) {
+         SymInt n = floor_div(x.size(0) - 1, 3);
+         return x.slice(0, 0, n) * ones({n, 1});
+       }},
+      {"3*h - 1", 3 * Dim("h", {.min = 1, .max = 32}) - 1, 5, 11, 9,
+       [](Tensor x) {
+         return ones({floor_div(x.size(0) + 1, 3), 4}) + x.slice(0, 0, 1);
+       }},
+      {"2*h, twice the size", 2 * h, 6, 10, 7,
+       [](Tensor x) {
+         return cat({x, x}).view({x.size(0) * 2, 2, 2}) + x.size(0);
+       }},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    ExportedProgram program =
+        export_program(c.function, {{"x", arange(c.example * 4).to(kFloat).view({c.example, 4})}},
+                       {.dynamic = {{"x", {{0, c.dim}}}}});
+    Tensor x = arange(c.other * 4).to(kFloat).view({c.other, 4});
+    for (const ExportedProgram& p : {program, program.run_decompositions(Dialect::core)}) {
+      expect_close(p.module()(x).tensor(), c.function(x));
+      expect_close(Session(p).run({x})[0], c.function(x));
+      onnx::Model model = onnx::export_model(p);
+      EXPECT_TRUE(onnx::check(model).empty());
+      Value given(x);
+      expect_close(onnx::import_model(model).run({&given, 1})[0].tensor(), c.function(x));
+    }
+    EXPECT_THAT(
+        [&] {
+          program.module()(ones({c.refused, 4}));
+        },
+        ThrowsMessage<Error>(HasSubstr("to be of the form")));
   }
 }
 

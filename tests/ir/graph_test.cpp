@@ -5,6 +5,7 @@
 
 #include "tern/base/error.h"
 #include "tern/dispatch/op.h"
+#include "tern/ir/rewrite.h"
 #include "tern/ir/text.h"
 #include "tern/ir/verify.h"
 #include "tern/sym/shape_env.h"
@@ -239,6 +240,28 @@ TEST(GraphText, interfaces_are_read_as_pytorch_prints_them) {
   return (%4)
 )";
   EXPECT_EQ(torch_text(*parse(text)), text);
+}
+
+TEST(IrRewrite, a_rule_may_leave_overloads_to_the_types) {
+  Rule rule{"twice", R"(graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::add(%x, %y, alpha=1)
+  %b : Tensor = aten::relu(%a)
+  return (%b)
+)",
+            R"(graph(%x : Tensor, %y : Tensor):
+  %b : Tensor = aten::mul(%x, %y)
+  return (%b)
+)"};
+  Owned<Graph> g = parse(R"(graph(%p : Tensor, %q : Tensor):
+  %a : Tensor = aten::add.Tensor(%p, %q, alpha=1)
+  %b : Tensor = aten::relu(%a)
+  %c : Tensor = aten::neg(%b)
+  return (%c)
+)");
+  EXPECT_EQ(RuleSet({&rule, 1}).apply(*g), 1u);
+  verify(*g);
+  EXPECT_THAT(print(*g), HasSubstr("%b : Tensor = aten::mul.Tensor(%p, %q)"));
+  EXPECT_THAT(print(*g), ::testing::Not(HasSubstr("relu")));
 }
 
 }  // namespace

@@ -165,6 +165,21 @@ TEST(Module, BadNamesAreRefused) {
   EXPECT_EQ(error_of([&] { m.add("c", child); }), "add(\"c\"): a module can't be its own descendant");
 }
 
+TEST(Module, ANameIsOneThing) {
+  struct Net : nn::Module {
+    nn::Linear fc = add("fc", nn::Linear(2, 2));
+    nn::Parameter scale = register_parameter("scale", ones({2}));
+    nn::Buffer mean = register_buffer("mean", zeros({2}));
+  } net;
+  EXPECT_EQ(error_of([&] { net.register_parameter("fc", ones({1})); }), "attribute 'fc' already exists");
+  EXPECT_EQ(error_of([&] { net.register_parameter("mean", ones({1})); }), "attribute 'mean' already exists");
+  EXPECT_EQ(error_of([&] { net.register_buffer("scale", ones({1})); }), "attribute 'scale' already exists");
+  EXPECT_EQ(error_of([&] { net.add("scale", nn::Linear(1, 1)); }), "attribute 'scale' already exists");
+  EXPECT_EQ(net.state_dict().size(), 4u);
+  net.register_buffer("mean", ones({3}));  // its own place
+  EXPECT_EQ(net.state_dict().size(), 4u);
+}
+
 TEST(Module, ConversionReachesEveryHandle) {
   BatchNorm2d bn(3);
   Tensor handle = bn.weight;

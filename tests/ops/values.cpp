@@ -214,6 +214,21 @@ TEST(OpLinear, messages) {
               mm(a, ones({3, 2}).to(kDouble));
             }),
             "expected m1 and m2 to have the same dtype, but got: float != double");
+  Tensor square = ones({2, 2}), wide = square.to(kDouble), row = ones({2});
+  const char* sum = "mat1 and mat2 must have the same dtype, but got Float and Double";
+  EXPECT_EQ(error_of([&] { addmm(row, square, wide); }), sum);
+  EXPECT_EQ(error_of([&] { linear(square, wide, row); }), sum);
+  EXPECT_EQ(error_of([&] { linear(square, wide); }),
+            "expected m1 and m2 to have the same dtype, but got: float != double");
+  EXPECT_EQ(error_of([&] {
+              bmm(ones({1, 2, 2}), ones({1, 2, 2}).to(kDouble));
+            }),
+            "expected scalar type Float but found Double");
+  Tensor signal = ones({1, 2, 2}), taps = ones({1, 2, 1});
+  EXPECT_EQ(error_of([&] { conv1d(signal.to(kDouble), taps, ones({1})); }),
+            "Input type (double) and bias type (float) should be the same");
+  EXPECT_EQ(error_of([&] { conv1d(signal, taps.to(kDouble)); }),
+            "expected scalar type Float but found Double");
   EXPECT_EQ(error_of([&] { mm(ones({3}), b); }), "self must be a matrix");
   EXPECT_EQ(error_of([&] {
               bmm(ones({2, 3, 4}), ones({2, 5, 4}));

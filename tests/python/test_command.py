@@ -238,3 +238,94 @@ def test_inputs_that_are_not_given_are_checked_as_not_given(tmp_path, to):
     torch.jit.script(WithOptionals()).save(str(tmp_path / "optional.pt"))
     done = tern("convert", tmp_path / "optional.pt", tmp_path / f"converted.{to}", "--shapes", "x:2x3", "--check")
     assert done.returncode == 0 and "largest difference 0" in done.stdout, done.stdout + done.stderr
+
+
+class SeveralKinds(torch.nn.Module):
+    def forward(self, x):
+        return x.shape[0] * 2, None, x + 1, x.sum().item()
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds")
+    x = torch.arange(8.0).reshape(2, 4)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    torch.export.save(torch.export.export(SeveralKinds(), (x,), dynamic_shapes=({0: batch},)), folder / "net.pt2")
+    numpy.savez(folder / "inputs.npz", x=x.numpy())
+    outputs = {"output_0": numpy.int64(4), "output_2": x.numpy() + 1, "output_3": numpy.float64(28)}
+    numpy.savez(folder / "outputs.npz", **outputs)
+    numpy.savez(folder / "wrong.npz", **{**outputs, "output_3": numpy.float64(29)})
+    return folder
+
+
+@pytest.mark.parametrize("backend", ["native", "interpreter", "onnxrt"])
+def test_numbers_and_none_among_the_results(kinds, backend):
+    run = ("run", kinds / "net.pt2", "--input", kinds / "inputs.npz", "--backend", backend)
+    done = tern(*run, "--compare", kinds / "outputs.npz")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.split(":")[1].strip() for line in done.stdout.splitlines()[:4]] == ["4", "None", "float32[2, 4]", "28.0"]
+    done = tern(*run, "--compare", kinds / "wrong.npz")
+    assert done.returncode == 3 and "DIFFERS" in done.stdout, done.stdout + done.stderr
+
+
+def test_integers_are_compared_exactly(tmp_path):
+    class More(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    large = 2**60
+    torch.export.save(torch.export.export(More(), (torch.arange(2),)), tmp_path / "net.pt2")
+    numpy.savez(tmp_path / "inputs.npz", x=numpy.array([large, -large]))
+    run = ("run", tmp_path / "net.pt2", "--input", tmp_path / "inputs.npz", "--rtol", 0, "--atol", 0, "--compare")
+    numpy.savez(tmp_path / "outputs.npz", output_0=numpy.array([large + 1, -large + 1]))
+    assert tern(*run, tmp_path / "outputs.npz").returncode == 0
+    numpy.savez(tmp_path / "wrong.npz", output_0=numpy.array([large, -large + 1]))
+    done = tern(*run, tmp_path / "wrong.npz")
+    assert done.returncode == 3 and f"is {large + 1}, expected {large}" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_results_that_numpy_has_no_type_for(tmp_path, dtype):
+    class Copy(torch.nn.Module):
+        def forward(self, x):
+            return x.clone()
+
+    torch.export.save(torch.export.export(Copy(), (torch.ones(3).to(getattr(torch, dtype)),)), tmp_path / "net.pt2")
+    done = tern("run", tmp_path / "net.pt2", "--output", tmp_path / "out.npz")
+    assert done.returncode == 4 and dtype in done.stderr and ".safetensors" in done.stderr, done.stderr
+    assert tern("run", tmp_path / "net.pt2", "--output", tmp_path / "out.safetensors").returncode == 0
+    done = tern("run", tmp_path / "net.pt2", "--compare", tmp_path / "out.safetensors")
+    assert done.returncode == 0 and "largest difference 0" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words, args", [
+    ("there is no command 'nosuch'", ["nosuch"]),
+    ("cannot open 'nosuch.npz'", ["run", "net.pt2", "--input", "nosuch.npz"]),
+    ("cannot open 'nosuch.npz'", ["run", "net.pt2", "--compare", "nosuch.npz"]),
+    ("cannot write", ["run", "net.pt2", "--output", "/nosuch/folder/out.npz"]),
+    ("must be of dtype float32", ["run", "net.pt2", "--input", "double.npz"]),
+    ("must have the shape", ["run", "net.pt2", "--shapes", "input:2x3x4"]),
+    ("expected name:1x3x224x224", ["run", "net.pt2", "--shapes", "input:2x"]),
+    ("not negative, got -3", ["run", "net.pt2", "--threads", "-3"]),
+    ("not negative, got nan", ["run", "net.pt2", "--rtol", "nan"]),
+    ("not negative, got -1", ["bench", "net.pt2", "--seconds", "-1"]),
+])
+def test_what_the_user_gave_wrong_is_no_invalid_model(model, words, args):
+    numpy.savez(model / "double.npz", input_0=numpy.ones((4, 8)))
+    done = tern(*[model / a if a in ("net.pt2", "double.npz") else a for a in args])
+    assert done.returncode == 1 and words in done.stderr + done.stdout, (done.returncode, done.stdout, done.stderr)
+
+
+def test_a_bench_of_no_seconds_runs_once(model):
+    done = tern("bench", model / "net.pt2", "--seconds", 0)
+    assert done.returncode == 0 and done.stdout.splitlines()[1].split()[3] == "1", done.stdout + done.stderr
+
+
+def test_onnx_runtime_refuses_complex_numbers(tmp_path):
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return x.clone()
+
+    torch.export.save(torch.export.export(Twice(), (torch.ones(3, dtype=torch.complex64),)), tmp_path / "net.pt2")
+    done = tern("run", tmp_path / "net.pt2", "--backend", "onnxrt")
+    assert done.returncode == 4 and "complex64" in done.stderr, done.stderr

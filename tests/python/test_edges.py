@@ -13,6 +13,12 @@ NAN, INF = math.nan, math.inf
 WITH_NAN = [[1.0, NAN, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 
 SAME = [
+    # the factor of a sum is rounded to the type of the operands
+    "T.add(T.zeros(40, dtype=T.bfloat16), T.full((40,), 384.0, dtype=T.bfloat16), alpha=1.0035)",
+    "T.sub(T.zeros(40, dtype=T.bfloat16), T.full((40,), 384.0, dtype=T.bfloat16), alpha=1.0035)",
+    "T.rsub(T.full((40,), 384.0, dtype=T.bfloat16), T.zeros(40, dtype=T.bfloat16), alpha=1.0035)",
+    "T.zeros(40, dtype=T.float16).add_(T.full((40,), 1536.0, dtype=T.float16), alpha=1.0004)",
+    "T.add(T.zeros(40, dtype=T.bfloat16), 384.0, alpha=1.0035)",
     # a value that the type cannot hold
     "T.full((2,), 300, dtype=T.uint8)",
     "T.full((2,), -1, dtype=T.uint8)",

@@ -6,6 +6,7 @@
 #include "tern/base/error.h"
 #include "tern/io/file.h"
 #include "tern/ops.h"
+#include "tests/support/errors.h"
 
 namespace tern::testing {
 namespace {
@@ -29,6 +30,28 @@ TEST(TensorFiles, round_trips_every_format) {
   }
 }
 
+TEST(TensorFiles, safetensors_have_every_type_but_complex128) {
+  io::TemporaryDir dir;
+  for (DType d : {DType::uint8, DType::uint16, DType::uint32, DType::uint64, DType::int8, DType::int16,
+                  DType::int32, DType::int64, kHalf, kBFloat16, kFloat, kDouble, DType::float8_e4m3fn,
+                  DType::float8_e5m2, DType::float8_e4m3fnuz, DType::float8_e5m2fnuz, kBool}) {
+    SCOPED_TRACE(name(d));
+    Tensor t = arange(6).to(d).view({2, 3});
+    save_safetensors(dir / "t.safetensors", {{"t", t.t()}});
+    Tensor back = load_safetensors(dir / "t.safetensors").at("t");
+    EXPECT_EQ(back.dtype(), d);
+    EXPECT_EQ(back.to_vector<double>(), t.t().to_vector<double>());
+  }
+  Tensor c = view_as_complex(tensor({1., -2.}, {.dtype = kFloat}));
+  save_safetensors(dir / "t.safetensors", {{"t", c}});
+  EXPECT_EQ(load_safetensors(dir / "t.safetensors").at("t").str(), c.str());
+  EXPECT_THROW(save_safetensors(dir / "t.safetensors", {{"t", c.to(kComplexDouble)}}), Error);
+  EXPECT_EQ(error_of([&] {
+              save_safetensors(dir / "t.safetensors", {{"t", Tensor()}});
+            }),
+            "save_safetensors: t: the tensor is undefined");
+}
+
 TEST(TensorFiles, a_loaded_tensor_may_be_written_to_and_the_file_stays) {
   io::TemporaryDir dir;
   save_npy(dir / "x.npy", arange(4).t());
@@ -42,8 +65,9 @@ TEST(TensorFiles, what_a_format_has_not_is_refused) {
     save_npy(dir / "x.npy", ones({2}, kBFloat16));
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(),
-                 "save_npy: NumPy has no type for bfloat16; convert the tensor with to(kFloat) first");
+    EXPECT_STREQ(
+        e.what(),
+        "save_npy: NumPy has no type for bfloat16; save a .safetensors, or convert the tensor first");
   }
   EXPECT_THROW(load_tensors("x.txt"), Error);
 }

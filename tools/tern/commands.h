@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tern/base/error.h"
 #include "tern/jit/script_module.h"
 #include "tern/runtime/session.h"
 
@@ -92,6 +93,17 @@ struct Difference {
 };
 Difference compare(const std::string& name, const Tensor& got, const Tensor& expected, double rtol,
                    double atol);
+
+// Files that are no models and inputs that do not fit are the user's: exit code 1, not 2.
+template <class F>
+auto as_usage(std::string_view option, F work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::file && e.kind() != ErrorKind::value && e.kind() != ErrorKind::type) throw;
+    throw Error(ErrorKind::usage, option.empty() ? e.message() : std::string(option) + ": " + e.message());
+  }
+}
 
 // "float32[2, 3]"; "?" where it is not known.
 std::string type_text(const ir::Type& type);

@@ -16,6 +16,7 @@ namespace {
 Dims parse_shape(const std::string& text, const std::string& whole, const ir::Type& type, ShapeEnv* symbols) {
   Dims dims;
   size_t at = 0;
+  if (text.ends_with('x')) failf(ErrorKind::usage, "--shapes {}: expected name:1x3x224x224", whole);
   while (at < text.size()) {
     size_t end = text.find('x', at);
     if (end == std::string::npos) end = text.size();
@@ -144,10 +145,10 @@ std::vector<Value> make_inputs(const InputList& list, const std::vector<std::str
       else if (list.types[i]->is(ir::TypeKind::string))
         give(i, Value(std::string_view(text)));
       else
-        give(i, load_npy(text));
+        give(i, as_usage("--input", [&] { return load_npy(text); }));
       continue;
     }
-    for (auto& [name, tensor] : load_tensors(file)) {
+    for (auto& [name, tensor] : as_usage("--input", [&] { return load_tensors(file); })) {
       size_t i = place(name);
       const ir::Type& type = *list.types[i];
       bool number =
@@ -190,18 +191,30 @@ Difference compare(const std::string& name, const Tensor& got, const Tensor& exp
     d.largest = INFINITY;
     return d;
   }
-  auto numbers = [](const Tensor& t) {
+  // A long double holds every integer of 64 bits, a double does not.
+  auto numbers = [](const Tensor& t) -> std::vector<long double> {
+    if (is_integral(t.dtype())) {
+      std::vector<int64_t> all = t.to_vector<int64_t>();
+      if (t.dtype() != DType::uint64) return {all.begin(), all.end()};
+      std::vector<uint64_t> bits(all.begin(), all.end());
+      return {bits.begin(), bits.end()};
+    }
     Tensor wide = t.is_complex() ? view_as_real(t.to(kComplexDouble)).reshape({-1}) : t.to(kDouble);
-    return wide.to_vector<double>();
+    std::vector<double> all = wide.to_vector<double>();
+    return {all.begin(), all.end()};
   };
-  std::vector<double> a = numbers(got), b = numbers(expected);
+  auto text = [](long double x) {
+    bool whole = x == std::floor(x) && std::fabs(x) < 0x1p64L;
+    return whole ? fmt::format("{:.0f}", x) : fmt::format("{}", static_cast<double>(x));
+  };
+  std::vector<long double> a = numbers(got), b = numbers(expected);
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    double difference = std::fabs(a[i] - b[i]);
+    auto difference = static_cast<double>(std::fabs(a[i] - b[i]));
     if (difference > d.largest || std::isnan(difference)) d.largest = difference;
     if (d.close && (!std::isfinite(difference) || difference > atol + rtol * std::fabs(b[i]))) {
       d.close = false;
-      d.what = fmt::format("{}: element {} is {}, expected {}", name, i, a[i], b[i]);
+      d.what = fmt::format("{}: element {} is {}, expected {}", name, i, text(a[i]), text(b[i]));
     }
   }
   return d;

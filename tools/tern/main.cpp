@@ -22,6 +22,14 @@ int code_of(const tern::Error& e) {
   }
 }
 
+const CLI::Validator not_negative(
+    [](const std::string& text) -> std::string {
+      double n = 0;
+      bool good = CLI::detail::lexical_cast(text, n) && n >= 0;
+      return good ? "" : "expected a number that is not negative, got " + text;
+    },
+    "");
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,15 +108,16 @@ int main(int argc, char** argv) {
       "FILE.npz with the inputs' names or input_0, input_1, ...; name=FILE.npy; n=3 for a number");
   sub->add_option("--shapes", run.shapes, "random input of that shape: x:1x3x224x224");
   sub->add_option("--method", run.method, "of a .pt")->capture_default_str();
-  sub->add_option("--output", run.output, "where the results go, an .npz");
-  sub->add_option("--compare", run.compare, "an .npz with the expected results");
-  sub->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str();
-  sub->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str();
+  sub->add_option("--output", run.output,
+                  "where the results go, an .npz; a .safetensors has bfloat16 and float8, too");
+  sub->add_option("--compare", run.compare, "an .npz or .safetensors with the expected results");
+  sub->add_option("--rtol", run.rtol, "relative tolerance")->capture_default_str()->check(not_negative);
+  sub->add_option("--atol", run.atol, "absolute tolerance")->capture_default_str()->check(not_negative);
   const CLI::IsMember known_backend({"native", "onnxrt", "interpreter"});
   sub->add_option("--backend", run.backend, "native, onnxrt or interpreter")
       ->capture_default_str()
       ->check(known_backend);
-  sub->add_option("--threads", run.threads, "0: as many as there are");
+  sub->add_option("--threads", run.threads, "0: as many as there are")->check(not_negative);
   sub->add_option("--seed", run.seed, "of random input")->capture_default_str();
   sub->footer(
       "Examples:\n  tern run net.onnx --input x=x.npy --output y.npz\n"
@@ -131,8 +140,10 @@ int main(int argc, char** argv) {
       ->check(known_backend);
   sub->add_option("--shapes", bench.shapes, "x:1x3x224x224; by default the example's or the least allowed");
   sub->add_option("--input", bench.inputs, "FILE.npz, name=FILE.npy, or n=3 for a number");
-  sub->add_option("--seconds", bench.seconds, "for each backend")->capture_default_str();
-  sub->add_option("--threads", bench.threads, "0: as many as there are");
+  sub->add_option("--seconds", bench.seconds, "for each backend; 0: one run")
+      ->capture_default_str()
+      ->check(not_negative);
+  sub->add_option("--threads", bench.threads, "0: as many as there are")->check(not_negative);
   sub->add_flag("--profile", bench.profile, "also the time of each step of the native engine");
   sub->footer("Example:\n  tern bench net.onnx --backend native,onnxrt");
   sub->callback([&] { result = run_bench(bench); });
@@ -151,7 +162,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    app.exit(e);
+    std::string word = argc > 1 ? argv[1] : "";
+    if (!word.empty() && word[0] != '-' &&
+        app.get_subcommands([&](const CLI::App* a) { return a->get_name() == word; }).empty())
+      std::fprintf(stderr, "tern: there is no command '%s'; `tern --help` lists them\n", word.c_str());
+    else
+      app.exit(e);
     return 1;
   } catch (const tern::Error& e) {
     std::fprintf(stderr, "tern: %s\n", e.what());

@@ -18,6 +18,11 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// NumPy has no bfloat16 and no float8; safetensors has no complex128.
+void save_results(const std::string& path, const TensorMap& results) {
+  path.ends_with(".safetensors") ? save_safetensors(path, results) : save_npz(path, results);
+}
+
 // The least time of each step over some runs.
 void print_profile(const Session& session, const std::vector<Value>& inputs) {
   std::vector<StepTime> best = session.profile(inputs);
@@ -41,7 +46,7 @@ int run_run(const Run& options) {
   Session session(load_model(options.model), {.backend = options.backend, .threads = options.threads});
   std::vector<Value> inputs = make_inputs(inputs_of(session), options.inputs, options.shapes);
   double start = now();
-  std::vector<Value> outputs = session.run(inputs);
+  std::vector<Value> outputs = as_usage("", [&] { return session.run(inputs); });
   double seconds = now() - start;
   return report_results(options, session.output_names(), outputs, seconds);
 }
@@ -49,32 +54,35 @@ int run_run(const Run& options) {
 int report_results(const Run& options, const std::vector<std::string>& names,
                    const std::vector<Value>& outputs, double seconds) {
   TensorMap results;
+  std::vector<std::string> called;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Value& v = outputs[i];
-    const std::string called = names[i].empty() ? fmt::format("output_{}", i) : names[i];
+    called.push_back(names[i].empty() ? fmt::format("output_{}", i) : names[i]);
     if (v.is_tensor()) {
-      const Tensor& t = results[called] = v.tensor();
-      std::printf("%s: %s%s\n", called.c_str(), std::string(name(t.dtype())).c_str(), str(t.sizes()).c_str());
+      const Tensor& t = results[called[i]] = v.tensor();
+      std::printf("%s: %s%s\n", called[i].c_str(), std::string(name(t.dtype())).c_str(),
+                  str(t.sizes()).c_str());
     } else {
-      if (v.is_number()) results[called] = scalar_tensor(v.scalar(), v.scalar().dtype());
-      std::printf("%s: %s\n", called.c_str(), v.str().c_str());
+      if (v.is_number()) results[called[i]] = scalar_tensor(v.scalar(), v.scalar().dtype());
+      std::printf("%s: %s\n", called[i].c_str(), v.str().c_str());
     }
   }
   std::printf("ran in %.3f ms on %s\n", seconds * 1e3, options.backend.c_str());
-  if (!options.output.empty()) save_npz(options.output, results);
+  if (!options.output.empty()) as_usage("--output", [&] { save_results(options.output, results); });
   if (options.compare.empty()) return 0;
 
-  TensorMap expected = load_npz(options.compare);
+  TensorMap expected = as_usage("--compare", [&] { return load_tensors(options.compare); });
   bool close = true;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].is_tensor()) continue;
-    auto it = expected.find(names[i]);
+    auto result = results.find(called[i]);
+    if (result == results.end()) continue;  // None
+    auto it = expected.find(called[i]);
     if (it == expected.end()) it = expected.find(fmt::format("output_{}", i));
+    if (it == expected.end() && !outputs[i].is_tensor()) continue;  // who saves tensors need not save numbers
     if (it == expected.end())
-      failf(ErrorKind::usage, "{}: neither '{}' nor 'output_{}' is in it", options.compare, names[i], i);
-    Difference d =
-        tern::command::compare(names[i], outputs[i].tensor(), it->second, options.rtol, options.atol);
-    std::printf("%s: largest difference %g%s\n", names[i].c_str(), d.largest, d.close ? "" : "  DIFFERS");
+      failf(ErrorKind::usage, "{}: neither '{}' nor 'output_{}' is in it", options.compare, called[i], i);
+    Difference d = tern::command::compare(called[i], result->second, it->second, options.rtol, options.atol);
+    std::printf("%s: largest difference %g%s\n", called[i].c_str(), d.largest, d.close ? "" : "  DIFFERS");
     if (!d.close) std::printf("  %s\n", d.what.c_str());
     close &= d.close;
   }
@@ -94,15 +102,16 @@ int run_bench(const Bench& options) {
   InputList list = inputs_of(lanes[0].session);
   if (format_of_file(options.model) == ModelFormat::pt) list = inputs_of(jit::load(options.model), "forward");
   std::vector<Value> inputs = make_inputs(list, options.inputs, options.shapes);
-  for (Lane& lane : lanes) lane.session.run(inputs);
+  for (Lane& lane : lanes) as_usage("", [&] { return lane.session.run(inputs); });
   // In turns, so that a noisy moment meets all of them.
   double end = now() + options.seconds * static_cast<double>(lanes.size());
-  while (now() < end)
+  do {
     for (Lane& lane : lanes) {
       double start = now();
       lane.session.run(inputs);
       lane.times.push_back(now() - start);
     }
+  } while (now() < end);
   std::printf("%-12s %12s %12s %8s\n", "backend", "best ms", "median ms", "runs");
   for (Lane& lane : lanes) {
     std::sort(lane.times.begin(), lane.times.end());

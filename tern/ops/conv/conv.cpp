@@ -61,12 +61,12 @@ Shapes conv_shape(const args::convolution& a) {
   if (a.input.dim() != n)
     failf("Expected {}D (batched) input to convolution with weight of size {}, but got input of size: {}", n,
           str(a.weight.sizes()), str(a.input.sizes()));
-  if (a.input.dtype() != a.weight.dtype())
-    failf("Input type ({}) and weight type ({}) should be the same", script_name(a.input.dtype()),
-          script_name(a.weight.dtype()));
   if (a.bias.defined() && a.bias.dtype() != a.input.dtype())
-    failf("Input type ({}) and bias type ({}) should be the same", script_name(a.input.dtype()),
-          script_name(a.bias.dtype()));
+    failf("Input type ({}) and bias type ({}) should be the same", cpp_name(a.input.dtype()),
+          cpp_name(a.bias.dtype()));
+  if (a.input.dtype() != a.weight.dtype())
+    failf("expected scalar type {} but found {}", script_name(a.input.dtype()),
+          script_name(a.weight.dtype()));
   check_list("stride", a.stride, dims);
   check_list("padding", a.padding, dims);
   check_list("dilation", a.dilation, dims);

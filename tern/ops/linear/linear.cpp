@@ -90,6 +90,13 @@ void check_same_type(const Tensor& a, const Tensor& b) {
   if (a.dtype() == kBool) fail(ErrorKind::not_supported, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
+// The same where something is added to the product.
+void check_factor_types(const Tensor& mat1, const Tensor& mat2) {
+  if (mat1.dtype() != mat2.dtype())
+    failf("mat1 and mat2 must have the same dtype, but got {} and {}", script_name(mat1.dtype()),
+          script_name(mat2.dtype()));
+}
+
 void check_expands(const Tensor& self, Span<const SymInt> sizes) {
   bool fits = self.dim() <= static_cast<int64_t>(sizes.size());
   for (int64_t d = 1; fits && d <= self.dim(); ++d) {
@@ -118,6 +125,8 @@ Dims batch_shape(const Tensor& a, const Tensor& b) {
   if (a.sizes()[0] != b.sizes()[0] || a.sizes()[2] != b.sizes()[1])
     failf("Expected size for first two dimensions of batch2 tensor to be: [{}, {}] but got: [{}, {}].",
           a.sizes()[0].str(), a.sizes()[2].str(), b.sizes()[0].str(), b.sizes()[1].str());
+  if (a.dtype() != b.dtype())
+    failf("expected scalar type {} but found {}", script_name(a.dtype()), script_name(b.dtype()));
   check_same_type(a, b);
   return {a.sizes()[0], a.sizes()[1], b.sizes()[2]};
 }
@@ -152,6 +161,7 @@ void kernel_bmm(const args::bmm& a, Out out) { batched_product(a.self, a.mat2, o
 Shapes shape_addmm(const args::addmm& a) {
   if (a.mat1.dim() != 2) failf("mat1 must be a matrix, got {}-D tensor", a.mat1.dim());
   if (a.mat2.dim() != 2) failf("mat2 must be a matrix, got {}-D tensor", a.mat2.dim());
+  check_factor_types(a.mat1, a.mat2);
   Dims sizes = matrix_shape(a.mat1, a.mat2);
   check_expands(a.self, sizes);
   if (a.self.dtype() != a.mat1.dtype())
@@ -224,6 +234,7 @@ Shapes shape_linear(const args::linear& a) {
     failf("mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", rows.str(), k.str(), inside.str(),
           a.weight.dim() == 2 ? a.weight.sizes()[0].str() : "1");
   }
+  if (a.bias.defined()) check_factor_types(a.input, a.weight);
   check_same_type(a.input, a.weight);
   Dims sizes(a.input.sizes());
   if (a.weight.dim() == 2)
