@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "tern/base/format.h"
+#include "tern/base/warning.h"
 #include "tern/ops.h"
 #include "tern/optim/optim.h"
 
@@ -15,15 +16,18 @@ void Optimizer::add_params(std::vector<Tensor> params) {
   for (const auto& group : params_)
     for (const Tensor& p : group) seen.insert(p.body());
   std::unordered_set<const void*> here;
+  bool repeated = false;
   for (const Tensor& p : params) {
     if (!p.defined())
       fail(ErrorKind::type, "optimizer can only optimize Tensors, but one of the params is undefined");
     if (!p.is_leaf()) fail(ErrorKind::value, "can't optimize a non-leaf Tensor");
     if (seen.count(p.body()))
       fail(ErrorKind::value, "some parameters appear in more than one parameter group");
-    if (!here.insert(p.body()).second)
-      fail(ErrorKind::value, "optimizer contains a parameter group with duplicate parameters");
+    repeated |= !here.insert(p.body()).second;
   }
+  if (repeated)
+    warn("UserWarning",
+         "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error");
   states_.emplace_back(params.size());
   params_.push_back(std::move(params));
 }

@@ -149,8 +149,8 @@ class Tensor {
   // One number out. Throws unless there is exactly one element; under export gives an unbacked symbol.
   Scalar item(Loc loc = Loc::here()) const;
   template <class T>
-  T item() const {
-    Scalar s = item(Loc{});
+  T item(Loc loc = Loc::here()) const {
+    Scalar s = item(loc);
     if constexpr (std::is_same_v<T, bool>)
       return s.to_bool();
     else if constexpr (std::is_floating_point_v<T>)

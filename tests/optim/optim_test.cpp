@@ -1,4 +1,5 @@
 // Optimisers against PyTorch's numbers, their state dicts, clipping and schedules.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -160,6 +161,19 @@ TEST(Optim, BadOptionsAreRefused) {
               SGD(std::vector<Group<SGDOptions>>{{{p}, {}}, {{p}, {}}});
             }),
             "some parameters appear in more than one parameter group");
+}
+
+TEST(Optim, AParameterGivenTwiceIsSteppedTwiceAndSaidSo) {
+  Tensor p = parameter(), once = parameter();
+  std::string said;
+  OnWarning listen([&](const Warning& w) { said = w.text; });
+  SGD twice({p, p}, {.lr = 0.1});
+  EXPECT_THAT(said, ::testing::HasSubstr("a parameter group with duplicate parameters"));
+  p.set_grad(ones_like(p));
+  once.set_grad(ones_like(p) * 2);
+  twice.step();
+  SGD({once}, {.lr = 0.1}).step();
+  EXPECT_LT((p - once).abs().max().item<double>(), 1e-6);
 }
 
 TEST(Optim, GroupsHaveTheirOwnRates) {
