@@ -506,6 +506,18 @@ bool keeps_precision(std::string_view loop, size_t place, const Tensor& t) {
          (loop == "mul" || loop == "div" || loop == "div_floor" || loop == "div_trunc");
 }
 
+// The number beside the tensors, as PyTorch has it: these round it to their type before they compute in a
+// wider one.
+void round_number(std::string_view loop, DType type, kernels::Params& params) {
+  params.stored = type;
+  if (loop != "add" && loop != "sub" && loop != "hardshrink" && loop != "hardshrink_backward" &&
+      loop != "softshrink_backward")
+    return;
+  const auto number = static_cast<float>(params.d[0]);
+  if (type == DType::float16) params.set(0, static_cast<float>(Half(number)));
+  if (type == DType::bfloat16) params.set(0, static_cast<float>(BFloat16(number)));
+}
+
 // `type` is what the inputs promote to; the loop named `name` may compute in a wider one.
 void run(const char* name, kernels::Loop loop, DType type, Span<const Tensor* const> tensors,
          const DType* compute_in, DType compute_out, const Tensor& out, const kernels::Params& params) {
@@ -547,6 +559,7 @@ void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
     check_numbers(op, args, compute);
     op.params(args, &params);
   }
+  round_number(op.loop, input, params);
   SmallVector<const Tensor*, max_inputs> tensors;
   DType compute_in[max_inputs];
   for (int i = 0; i < op.arity; ++i) {
