@@ -58,6 +58,7 @@ from ._size import Size  # noqa: E402,F401
 from ._storage import TypedStorage, UntypedStorage  # noqa: E402,F401
 from . import autograd, nested, random, testing  # noqa: E402,F401
 from ._functions import *  # noqa: E402,F401,F403
+from ._namespaces import fft, linalg, special  # noqa: E402,F401
 from ._load import load, save  # noqa: E402,F401
 from ._printing import set_printoptions  # noqa: E402,F401
 from .random import default_generator, manual_seed, seed  # noqa: E402,F401

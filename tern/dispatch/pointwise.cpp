@@ -506,6 +506,18 @@ bool keeps_precision(std::string_view loop, size_t place, const Tensor& t) {
          (loop == "mul" || loop == "div" || loop == "div_floor" || loop == "div_trunc");
 }
 
+// Half types compute in float here. What PyTorch rounds on the way is rounded too: steps that a loop asks
+// for, and the number beside the tensors.
+void round_number(std::string_view loop, DType type, kernels::Params& params) {
+  if (type != kHalf && type != kBFloat16) return;
+  params.stored = type;
+  static constexpr std::string_view rounding[] = {
+      "add", "sub", "rsub", "hardshrink", "hardshrink_backward", "softshrink_backward"};
+  if (std::find(std::begin(rounding), std::end(rounding), loop) == std::end(rounding)) return;
+  const auto number = static_cast<float>(params.d[0]);
+  params.set(0, static_cast<double>(type == kHalf ? float(Half(number)) : float(BFloat16(number))));
+}
+
 // `type` is what the inputs promote to; the loop named `name` may compute in a wider one.
 void run(const char* name, kernels::Loop loop, DType type, Span<const Tensor* const> tensors,
          const DType* compute_in, DType compute_out, const Tensor& out, const kernels::Params& params) {
@@ -536,15 +548,6 @@ void run(const char* name, kernels::Loop loop, DType type, Span<const Tensor* co
                          static_cast<int>(tensors.size()), &params);
 }
 
-// The factor of a sum is a number of the operands' type, as in PyTorch, though the sum is made in float.
-void round_alpha(const Op& op, DType type, kernels::Params& params) {
-  if (type != kHalf && type != kBFloat16) return;
-  std::string_view loop = op.loop;
-  if (loop != "add" && loop != "sub" && loop != "rsub") return;
-  auto alpha = static_cast<float>(params.d[0]);
-  params.set(0, static_cast<double>(type == kHalf ? float(Half(alpha)) : float(BFloat16(alpha))));
-}
-
 }  // namespace
 
 void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
@@ -555,8 +558,8 @@ void pointwise_into(const Op& op, const Arg* args, const Tensor& out) {
   if (op.params) {
     check_numbers(op, args, compute);
     op.params(args, &params);
-    round_alpha(op, input, params);
   }
+  round_number(op.loop, input, params);
   SmallVector<const Tensor*, max_inputs> tensors;
   DType compute_in[max_inputs];
   for (int i = 0; i < op.arity; ++i) {

@@ -48,6 +48,14 @@ HWY_ATTR inline T argument(const Params& p, int k) {
     return static_cast<T>(p.i[k]);
 }
 
+// A step of a formula that PyTorch takes in the tensors' own type: rounded to it.
+template <Float T>
+HWY_ATTR inline T as_stored(const Params& p, T x) {
+  if (p.stored == DType::float16) return static_cast<T>(static_cast<float>(Half(static_cast<float>(x))));
+  if (p.stored == DType::bfloat16) return static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(x))));
+  return x;
+}
+
 template <class Op>
 HWY_ATTR inline Op make_op(const void* params) {
   Op op{};

@@ -375,8 +375,9 @@ struct Logit {
   template <Float T>
   T operator()(T x) const {
     const T eps = argument<T>(p, 0);
-    const T z = p.d[0] < 0 ? x : x < eps ? eps : x > 1 - eps ? 1 - eps : x;
-    return std::log(z / (1 - z));
+    const T lo = as_stored(p, eps), hi = as_stored(p, 1 - lo);
+    const T z = p.d[0] < 0 ? x : x < lo ? lo : x > hi ? hi : x;
+    return std::log(as_stored(p, z / as_stored(p, 1 - z)));
   }
 };
 struct LogitBackward {
@@ -385,7 +386,7 @@ struct LogitBackward {
   T operator()(T grad, T x) const {
     const T eps = argument<T>(p, 0), lo = p.d[0] < 0 ? T(0) : eps, hi = T(1) - lo;
     if (x < lo || x > hi) return p.d[0] < 0 ? std::numeric_limits<T>::quiet_NaN() : T(0);
-    return grad / (x * (1 - x));
+    return grad / as_stored(p, x * as_stored(p, 1 - x));
   }
 };
 
@@ -589,15 +590,17 @@ struct NextAfter {
   }
 };
 struct Xlogy {
+  Params p;
   template <Float T>
   T operator()(T x, T y) const {
-    return y != y ? y : x == 0 ? T(0) : x * std::log(y);
+    return y != y ? y : x == 0 ? T(0) : x * as_stored(p, std::log(y));
   }
 };
 struct Xlog1py {
+  Params p;
   template <Float T>
   T operator()(T x, T y) const {
-    return y != y ? y : x == 0 ? T(0) : x * std::log1p(y);
+    return y != y ? y : x == 0 ? T(0) : x * as_stored(p, std::log1p(y));
   }
 };
 struct Gcd {

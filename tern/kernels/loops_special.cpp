@@ -116,10 +116,11 @@ struct Ndtri {
   }
 };
 struct Entr {
+  Params p;
   template <Float T>
   T operator()(T x) const {
     return static_cast<T>(std::isnan(x) ? double(x)
-                          : x > 0       ? -x * std::log(double(x))
+                          : x > 0       ? -x * as_stored(p, std::log(double(x)))
                           : x == 0      ? 0.0
                                         : -std::numeric_limits<double>::infinity());
   }

@@ -15,6 +15,7 @@ struct Params {
   double d[4] = {1, 1, 1, 1};
   int64_t i[4] = {1, 1, 1, 1};
   std::complex<double> c[4] = {1, 1, 1, 1};
+  DType stored = DType::undefined;  // what the tensors are of, where the loop's float is wider
 
   void set(int k, double value);
   void set(int k, int64_t value);

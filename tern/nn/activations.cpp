@@ -21,6 +21,15 @@ LeakyReLU::LeakyReLU(double slope, bool in) : negative_slope(slope), inplace(in)
 ELU::ELU(double a, bool in) : alpha(a), inplace(in) {
   set_repr(fmt::format("alpha={}{}", python_float(a), inplace_text(in)));
 }
+CELU::CELU(double a, bool in) : alpha(a), inplace(in) {
+  set_repr(fmt::format("alpha={}{}", python_float(a), inplace_text(in)));
+}
+GLU::GLU(int64_t d) : dim(d) { set_repr(fmt::format("dim={}", d)); }
+Hardshrink::Hardshrink(double l) : lambd(l) { set_repr(python_float(l)); }
+Softshrink::Softshrink(double l) : lambd(l) { set_repr(python_float(l)); }
+Threshold::Threshold(double t, double v, bool in) : threshold(t), value(v), inplace(in) {
+  set_repr(fmt::format("threshold={}, value={}{}", python_float(t), python_float(v), inplace_text(in)));
+}
 Softplus::Softplus(double b, double t) : beta(b), threshold(t) {
   set_repr(fmt::format("beta={}, threshold={}", python_float(b), python_float(t)));
 }
@@ -29,6 +38,12 @@ Hardtanh::Hardtanh(double low, double high, bool in) : min_val(low), max_val(hig
   set_repr(fmt::format("min_val={}, max_val={}{}", python_float(low), python_float(high), inplace_text(in)));
 }
 Softmax::Softmax(int64_t d) : dim(d) { set_repr(fmt::format("dim={}", d)); }
+Softmin::Softmin(int64_t d) : dim(d) { set_repr(fmt::format("dim={}", d)); }
+Tensor Softmax2d::forward(const Tensor& x) {
+  if (x.dim() != 3 && x.dim() != 4)
+    failf(ErrorKind::value, "Softmax2d: expected input to be 3D or 4D, got {}D instead", x.dim());
+  return F::softmax(x, -3);
+}
 LogSoftmax::LogSoftmax(int64_t d) : dim(d) { set_repr(fmt::format("dim={}", d)); }
 PReLU::PReLU(int64_t n, double value) {
   Tensor w = make_tensor({n}, default_dtype());

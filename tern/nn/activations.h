@@ -20,6 +20,12 @@ inline constexpr ActivationKind sigmoid_kind{"torch.nn.modules.activation.Sigmoi
 inline constexpr ActivationKind tanh_kind{"torch.nn.modules.activation.Tanh", F::tanh};
 using Sigmoid = Activation<sigmoid_kind>;
 using Tanh = Activation<tanh_kind>;
+inline constexpr ActivationKind log_sigmoid_kind{"torch.nn.modules.activation.LogSigmoid", F::logsigmoid};
+inline constexpr ActivationKind softsign_kind{"torch.nn.modules.activation.Softsign", F::softsign};
+inline constexpr ActivationKind tanhshrink_kind{"torch.nn.modules.activation.Tanhshrink", F::tanhshrink};
+using LogSigmoid = Activation<log_sigmoid_kind>;
+using Softsign = Activation<softsign_kind>;
+using Tanhshrink = Activation<tanhshrink_kind>;
 
 // ---- in place or not ----
 
@@ -49,6 +55,8 @@ using SiLU = InplaceActivation<silu_kind>;
 using Mish = InplaceActivation<mish_kind>;
 using Hardswish = InplaceActivation<hardswish_kind>;
 using Hardsigmoid = InplaceActivation<hardsigmoid_kind>;
+inline constexpr InplaceKind selu_kind{"torch.nn.modules.activation.SELU", F::selu};
+using SELU = InplaceActivation<selu_kind>;
 
 // ---- with options ----
 
@@ -75,6 +83,43 @@ class ELU : public Builtin<ELU> {
   double alpha;
   bool inplace;
 };
+class CELU : public Builtin<CELU> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.CELU";
+  explicit CELU(double alpha = 1, bool inplace = false);
+  Tensor forward(const Tensor& x) { return F::celu(x, alpha, inplace); }
+  double alpha;
+  bool inplace;
+};
+class GLU : public Builtin<GLU> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.GLU";
+  explicit GLU(int64_t dim = -1);
+  Tensor forward(const Tensor& x) { return F::glu(x, dim); }
+  int64_t dim;
+};
+class Hardshrink : public Builtin<Hardshrink> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.Hardshrink";
+  explicit Hardshrink(double lambd = 0.5);
+  Tensor forward(const Tensor& x) { return F::hardshrink(x, lambd); }
+  double lambd;
+};
+class Softshrink : public Builtin<Softshrink> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.Softshrink";
+  explicit Softshrink(double lambd = 0.5);
+  Tensor forward(const Tensor& x) { return F::softshrink(x, lambd); }
+  double lambd;
+};
+class Threshold : public Builtin<Threshold> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.Threshold";
+  Threshold(double threshold, double value, bool inplace = false);
+  Tensor forward(const Tensor& x) { return F::threshold(x, threshold, value, inplace); }
+  double threshold, value;
+  bool inplace;
+};
 class Softplus : public Builtin<Softplus> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.activation.Softplus";
@@ -96,6 +141,18 @@ class Softmax : public Builtin<Softmax> {
   explicit Softmax(int64_t dim);
   Tensor forward(const Tensor& x) { return F::softmax(x, dim); }
   int64_t dim;
+};
+class Softmin : public Builtin<Softmin> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.Softmin";
+  explicit Softmin(int64_t dim);
+  Tensor forward(const Tensor& x) { return F::softmin(x, dim); }
+  int64_t dim;
+};
+class Softmax2d : public Builtin<Softmax2d> {  // over the channels of images
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.activation.Softmax2d";
+  Tensor forward(const Tensor& x);
 };
 class LogSoftmax : public Builtin<LogSoftmax> {
  public:

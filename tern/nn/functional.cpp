@@ -107,6 +107,32 @@ Tensor log_softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype, Loc
   return tern::log_softmax(x, dim, dtype, loc);
 }
 Tensor prelu(const Tensor& x, const Tensor& weight, Loc loc) { return tern::prelu(x, weight, loc); }
+Tensor selu(const Tensor& x, bool inplace, Loc loc) { return inplace ? selu_(x, loc) : tern::selu(x, loc); }
+Tensor celu(const Tensor& x, double alpha, bool inplace, Loc loc) {
+  return inplace ? celu_(x, alpha, loc) : tern::celu(x, alpha, loc);
+}
+Tensor glu(const Tensor& x, int64_t dim, Loc loc) {
+  if (x.dim() == 0) fail("glu does not support scalars because halving size must be even");
+  return tern::glu(x, dim, loc);
+}
+Tensor logsigmoid(const Tensor& x, Loc loc) { return log_sigmoid(x, loc); }
+Tensor softsign(const Tensor& x, Loc loc) {
+  At at(loc);
+  return tern::div(x, tern::add(tern::abs(x), wrap_number(1)));
+}
+Tensor tanhshrink(const Tensor& x, Loc loc) {
+  At at(loc);
+  return tern::sub(x, tern::tanh(x));
+}
+Tensor hardshrink(const Tensor& x, double lambd, Loc loc) { return tern::hardshrink(x, lambd, loc); }
+Tensor softshrink(const Tensor& x, double lambd, Loc loc) { return tern::softshrink(x, lambd, loc); }
+Tensor threshold(const Tensor& x, double threshold, double value, bool inplace, Loc loc) {
+  return inplace ? threshold_(x, threshold, value, loc) : tern::threshold(x, threshold, value, loc);
+}
+Tensor softmin(const Tensor& x, int64_t dim, std::optional<DType> dtype, Loc loc) {
+  At at(loc);
+  return tern::softmax(tern::neg(x), dim, dtype);
+}
 
 // ---- dropout ----
 
@@ -137,6 +163,30 @@ Tensor dropout2d(const Tensor& x, double p, bool training, bool inplace, Loc loc
   Tensor result = feature_dropout(x, p, training);
   return inplace ? x.copy_(result) : result;
 }
+Tensor dropout3d(const Tensor& x, double p, bool training, bool inplace, Loc loc) {
+  check_probability(p);
+  if (x.dim() != 4 && x.dim() != 5)
+    warn("UserWarning",
+         fmt::format("dropout3d: Received a {}-D input to dropout3d, which is deprecated and will result "
+                     "in an error in a future release. To retain the behavior and silence this warning, "
+                     "please use dropout instead. Note that dropout3d exists to provide channel-wise "
+                     "dropout on inputs with 3 spatial dimensions, a channel dimension, and an optional "
+                     "batch dimension (i.e. 4D or 5D inputs).",
+                     x.dim()));
+  At at(loc);
+  Tensor result = x.dim() == 5 ? feature_dropout(x, p, training)
+                               : feature_dropout(x.unsqueeze(0), p, training).squeeze(0);
+  return inplace ? x.copy_(result) : result;
+}
+Tensor alpha_dropout(const Tensor& x, double p, bool training, bool inplace, Loc loc) {
+  check_probability(p);
+  return inplace ? alpha_dropout_(x, p, training, loc) : tern::alpha_dropout(x, p, training, loc);
+}
+Tensor feature_alpha_dropout(const Tensor& x, double p, bool training, bool inplace, Loc loc) {
+  check_probability(p);
+  return inplace ? feature_alpha_dropout_(x, p, training, loc)
+                 : tern::feature_alpha_dropout(x, p, training, loc);
+}
 
 // ---- normalisation ----
 
@@ -161,6 +211,18 @@ Tensor rms_norm(const Tensor& x, Sizes shape, const Tensor& weight, std::optiona
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps,
                   Loc loc) {
   return tern::group_norm(x, groups, weight, bias, eps, true, loc);
+}
+Tensor instance_norm(const Tensor& x, const InstanceNormArgs& a, Loc loc) {
+  if (a.use_input_stats) {
+    SymInt elements = 1;
+    for (int64_t d = 2; d < x.dim(); ++d) elements = elements * x.size(d);
+    if (elements.maybe_int() == 1)
+      failf(ErrorKind::value,
+            "Expected more than 1 spatial element when training, got input size torch.Size({})",
+            tern::str(x.sizes()));
+  }
+  return tern::instance_norm(x, a.weight, a.bias, a.running_mean, a.running_var, a.use_input_stats,
+                             a.momentum, a.eps, true, loc);
 }
 Tensor normalize(const Tensor& x, double p, int64_t dim, double eps, Loc loc) {
   At at(loc);

@@ -51,6 +51,17 @@ Tensor hardsigmoid(const Tensor& x, bool inplace = false, Loc loc = Loc::here())
 Tensor softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype = {}, Loc loc = Loc::here());
 Tensor log_softmax(const Tensor& x, int64_t dim, std::optional<DType> dtype = {}, Loc loc = Loc::here());
 Tensor prelu(const Tensor& x, const Tensor& weight, Loc loc = Loc::here());
+Tensor selu(const Tensor& x, bool inplace = false, Loc loc = Loc::here());
+Tensor celu(const Tensor& x, double alpha = 1, bool inplace = false, Loc loc = Loc::here());
+Tensor glu(const Tensor& x, int64_t dim = -1, Loc loc = Loc::here());
+Tensor logsigmoid(const Tensor& x, Loc loc = Loc::here());
+Tensor softsign(const Tensor& x, Loc loc = Loc::here());
+Tensor tanhshrink(const Tensor& x, Loc loc = Loc::here());
+Tensor hardshrink(const Tensor& x, double lambd = 0.5, Loc loc = Loc::here());
+Tensor softshrink(const Tensor& x, double lambd = 0.5, Loc loc = Loc::here());
+Tensor threshold(const Tensor& x, double threshold, double value, bool inplace = false,
+                 Loc loc = Loc::here());
+Tensor softmin(const Tensor& x, int64_t dim, std::optional<DType> dtype = {}, Loc loc = Loc::here());
 
 // ---- dropout: probabilities outside [0, 1] throw ValueError ----
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true, bool inplace = false,
@@ -59,6 +70,12 @@ Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true, bool inp
                  Loc loc = Loc::here());
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true, bool inplace = false,
                  Loc loc = Loc::here());
+Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true, bool inplace = false,
+                 Loc loc = Loc::here());
+Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = false, bool inplace = false,
+                     Loc loc = Loc::here());
+Tensor feature_alpha_dropout(const Tensor& x, double p = 0.5, bool training = false, bool inplace = false,
+                             Loc loc = Loc::here());
 
 // ---- normalisation ----
 struct BatchNormArgs {
@@ -74,6 +91,12 @@ Tensor rms_norm(const Tensor& x, Sizes normalized_shape, const Tensor& weight = 
                 std::optional<double> eps = {}, Loc loc = Loc::here());
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight = {}, const Tensor& bias = {},
                   double eps = 1e-5, Loc loc = Loc::here());
+struct InstanceNormArgs {
+  Tensor running_mean = {}, running_var = {}, weight = {}, bias = {};
+  bool use_input_stats = true;
+  double momentum = 0.1, eps = 1e-5;
+};
+Tensor instance_norm(const Tensor& x, const InstanceNormArgs& args = {}, Loc loc = Loc::here());
 Tensor normalize(const Tensor& x, double p = 2, int64_t dim = 1, double eps = 1e-12, Loc loc = Loc::here());
 
 // ---- pooling, padding ----

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tern/base/format.h"
+#include "tern/base/warning.h"
 #include "tern/nn/init.h"
 #include "tern/nn/make.h"
 #include "tern/ops.h"
@@ -73,27 +74,37 @@ Tensor Unflatten::forward(const Tensor& x) { return tern::unflatten(x, dim, to_d
 
 // ---- normalisation ----
 
-template <int N>
-BatchNorm<N>::BatchNorm(const BatchNormOptions& o) : options(o) {
+namespace {
+
+// What norms with running statistics have in common: parameters, buffers and how they are printed.
+template <class Norm, class Options>
+std::string set_up_norm(Norm& norm, const Options& o) {
   auto make = [&](double value) {
     Tensor t = make_uninitialised({o.features}, o.dtype, o.device);
     init::constant_(t, value);
     return t;
   };
-  weight = this->register_parameter("weight", o.affine ? make(1) : Tensor());
-  bias = this->register_parameter("bias", o.affine ? make(0) : Tensor());
+  norm.weight = norm.register_parameter("weight", o.affine ? make(1) : Tensor());
+  norm.bias = norm.register_parameter("bias", o.affine ? make(0) : Tensor());
   bool tracks = o.track_running_stats;
-  running_mean = this->register_buffer("running_mean", tracks ? make(0) : Tensor());
-  running_var = this->register_buffer("running_var", tracks ? make(1) : Tensor());
+  norm.running_mean = norm.register_buffer("running_mean", tracks ? make(0) : Tensor());
+  norm.running_var = norm.register_buffer("running_var", tracks ? make(1) : Tensor());
   Tensor count;
   if (tracks) {
     count = make_uninitialised({}, DType::int64, o.device);
     init::zeros_(count);
   }
-  num_batches_tracked = this->register_buffer("num_batches_tracked", count);
-  this->set_repr(fmt::format("{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
-                             o.features, python_float(o.eps), o.momentum ? python_float(*o.momentum) : "None",
-                             python(o.affine), python(o.affine), python(tracks)));
+  norm.num_batches_tracked = norm.register_buffer("num_batches_tracked", count);
+  return fmt::format("{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}", o.features,
+                     python_float(o.eps), o.momentum ? python_float(*o.momentum) : "None", python(o.affine),
+                     python(o.affine), python(tracks));
+}
+
+}  // namespace
+
+template <int N>
+BatchNorm<N>::BatchNorm(const BatchNormOptions& o) : options(o) {
+  this->set_repr(set_up_norm(*this, o));
 }
 
 template <int N>
@@ -124,6 +135,40 @@ Tensor BatchNorm<N>::forward(const Tensor& x) {
 template class BatchNorm<1>;
 template class BatchNorm<2>;
 template class BatchNorm<3>;
+
+template <int N>
+InstanceNorm<N>::InstanceNorm(const InstanceNormOptions& o) : options(o) {
+  this->set_repr(set_up_norm(*this, o));
+}
+
+template <int N>
+Tensor InstanceNorm<N>::forward(const Tensor& x) {
+  if (x.dim() != N + 1 && x.dim() != N + 2)
+    failf(ErrorKind::value, "expected {}D or {}D input (got {}D input)", N + 1, N + 2, x.dim());
+  const bool batched = x.dim() == N + 2;
+  if (const SymInt channels = x.size(batched ? 1 : 0); !(channels == SymInt(options.features))) {
+    if (options.affine)
+      failf(ErrorKind::value, "expected input's size at dim={} to match num_features ({}), but got: {}.",
+            batched ? 1 : 0, options.features, channels.str());
+    warn(
+        "UserWarning",
+        fmt::format("input's size at dim={} does not match num_features. You can silence this warning by not "
+                    "passing in num_features, which is not used because affine=False",
+                    batched ? 1 : 0));
+  }
+  const Tensor y = F::instance_norm(batched ? x : x.unsqueeze(0),
+                                    {.running_mean = running_mean.now(),
+                                     .running_var = running_var.now(),
+                                     .weight = weight.now(),
+                                     .bias = bias.now(),
+                                     .use_input_stats = this->training() || !options.track_running_stats,
+                                     .momentum = options.momentum.value_or(0),
+                                     .eps = options.eps});
+  return batched ? y : y.squeeze(0);
+}
+template class InstanceNorm<1>;
+template class InstanceNorm<2>;
+template class InstanceNorm<3>;
 
 LayerNorm::LayerNorm(const LayerNormOptions& o) : options(o) {
   Dims shape = to_dims(o.shape);
@@ -267,23 +312,25 @@ AdaptiveMaxPool2d::AdaptiveMaxPool2d(Extent<2> size) : output_size(size) {
 
 // ---- dropout ----
 
-template <int N>
-DropoutNd<N>::DropoutNd(double probability, bool in) : p(probability), inplace(in) {
+template <const DropoutKind& Kind>
+DropoutOf<Kind>::DropoutOf(double probability, bool in) : p(probability), inplace(in) {
   if (!(p >= 0 && p <= 1))
     failf(ErrorKind::value, "dropout probability has to be between 0 and 1, but got {}", python_float(p));
   this->set_repr(fmt::format("p={}, inplace={}", python_float(p), python(inplace)));
 }
+template class DropoutOf<dropout_kind>;
+template class DropoutOf<dropout1d_kind>;
+template class DropoutOf<dropout2d_kind>;
+template class DropoutOf<dropout3d_kind>;
+template class DropoutOf<alpha_dropout_kind>;
+template class DropoutOf<feature_alpha_dropout_kind>;
+
 template <int N>
-Tensor DropoutNd<N>::forward(const Tensor& x) {
-  if constexpr (N == 0)
-    return F::dropout(x, p, this->training(), inplace);
-  else if constexpr (N == 1)
-    return F::dropout1d(x, p, this->training(), inplace);
-  else
-    return F::dropout2d(x, p, this->training(), inplace);
+ConstantPad<N>::ConstantPad(Extent<2 * N> sides, double v) : padding(sides), value(v) {
+  this->set_repr(fmt::format("padding={}, value={}", padding.str(), python_float(v)));
 }
-template class DropoutNd<0>;
-template class DropoutNd<1>;
-template class DropoutNd<2>;
+template class ConstantPad<1>;
+template class ConstantPad<2>;
+template class ConstantPad<3>;
 
 }  // namespace tern::nn

@@ -149,6 +149,32 @@ using BatchNorm1d = BatchNorm<1>;
 using BatchNorm2d = BatchNorm<2>;
 using BatchNorm3d = BatchNorm<3>;
 
+struct InstanceNormOptions {
+  int64_t features;
+  double eps = 1e-5;
+  std::optional<double> momentum = 0.1;  // none: running statistics do not move
+  bool affine = false, track_running_stats = false;
+  DType dtype = DType::undefined;
+  Device device = kCPU;
+};
+template <int N>
+class InstanceNorm : public Builtin<InstanceNorm<N>> {
+ public:
+  static constexpr const char* type_name = N == 1   ? "torch.nn.modules.instancenorm.InstanceNorm1d"
+                                           : N == 2 ? "torch.nn.modules.instancenorm.InstanceNorm2d"
+                                                    : "torch.nn.modules.instancenorm.InstanceNorm3d";
+  explicit InstanceNorm(const InstanceNormOptions& options);
+  explicit InstanceNorm(int64_t features) : InstanceNorm(InstanceNormOptions{.features = features}) {}
+  Tensor forward(const Tensor& x);  // with or without a batch
+
+  InstanceNormOptions options;
+  Parameter weight, bias;
+  Buffer running_mean, running_var, num_batches_tracked;
+};
+using InstanceNorm1d = InstanceNorm<1>;
+using InstanceNorm2d = InstanceNorm<2>;
+using InstanceNorm3d = InstanceNorm<3>;
+
 struct LayerNormOptions {
   std::vector<int64_t> shape;
   double eps = 1e-5;
@@ -300,16 +326,23 @@ class AdaptiveMaxPool2d : public Builtin<AdaptiveMaxPool2d> {
   Extent<2> output_size;
 };
 
-// ---- padding: {left, right} or {left, right, top, bottom}, or one number for all sides ----
+// ---- padding: {left, right}, {left, right, top, bottom} and so on, or one number for all sides ----
 
 struct PadMode {
   const char *type_name, *mode;
 };
+inline constexpr PadMode zero_pad1d{"torch.nn.modules.padding.ZeroPad1d", "constant"};
 inline constexpr PadMode zero_pad2d{"torch.nn.modules.padding.ZeroPad2d", "constant"};
+inline constexpr PadMode zero_pad3d{"torch.nn.modules.padding.ZeroPad3d", "constant"};
 inline constexpr PadMode reflection_pad1d{"torch.nn.modules.padding.ReflectionPad1d", "reflect"};
 inline constexpr PadMode reflection_pad2d{"torch.nn.modules.padding.ReflectionPad2d", "reflect"};
+inline constexpr PadMode reflection_pad3d{"torch.nn.modules.padding.ReflectionPad3d", "reflect"};
 inline constexpr PadMode replication_pad1d{"torch.nn.modules.padding.ReplicationPad1d", "replicate"};
 inline constexpr PadMode replication_pad2d{"torch.nn.modules.padding.ReplicationPad2d", "replicate"};
+inline constexpr PadMode replication_pad3d{"torch.nn.modules.padding.ReplicationPad3d", "replicate"};
+inline constexpr PadMode circular_pad1d{"torch.nn.modules.padding.CircularPad1d", "circular"};
+inline constexpr PadMode circular_pad2d{"torch.nn.modules.padding.CircularPad2d", "circular"};
+inline constexpr PadMode circular_pad3d{"torch.nn.modules.padding.CircularPad3d", "circular"};
 template <const PadMode& Mode, int Sides>
 class Pad : public Builtin<Pad<Mode, Sides>> {
  public:
@@ -322,27 +355,62 @@ class Pad : public Builtin<Pad<Mode, Sides>> {
   }
   Extent<Sides> padding;
 };
+using ZeroPad1d = Pad<zero_pad1d, 2>;
 using ZeroPad2d = Pad<zero_pad2d, 4>;
+using ZeroPad3d = Pad<zero_pad3d, 6>;
 using ReflectionPad1d = Pad<reflection_pad1d, 2>;
 using ReflectionPad2d = Pad<reflection_pad2d, 4>;
+using ReflectionPad3d = Pad<reflection_pad3d, 6>;
 using ReplicationPad1d = Pad<replication_pad1d, 2>;
 using ReplicationPad2d = Pad<replication_pad2d, 4>;
+using ReplicationPad3d = Pad<replication_pad3d, 6>;
+using CircularPad1d = Pad<circular_pad1d, 2>;
+using CircularPad2d = Pad<circular_pad2d, 4>;
+using CircularPad3d = Pad<circular_pad3d, 6>;
+
+template <int N>
+class ConstantPad : public Builtin<ConstantPad<N>> {
+ public:
+  static constexpr const char* type_name = N == 1   ? "torch.nn.modules.padding.ConstantPad1d"
+                                           : N == 2 ? "torch.nn.modules.padding.ConstantPad2d"
+                                                    : "torch.nn.modules.padding.ConstantPad3d";
+  ConstantPad(Extent<2 * N> padding, double value);
+  Tensor forward(const Tensor& x) { return F::pad(x, padding.span(), "constant", value); }
+  Extent<2 * N> padding;
+  double value;
+};
+using ConstantPad1d = ConstantPad<1>;
+using ConstantPad2d = ConstantPad<2>;
+using ConstantPad3d = ConstantPad<3>;
 
 // ---- dropout ----
 
-template <int N>  // 0: every element; 1, 2: whole channels
-class DropoutNd : public Builtin<DropoutNd<N>> {
+struct DropoutKind {
+  const char* type_name;
+  Tensor (*apply)(const Tensor& x, double p, bool training, bool inplace, Loc loc);
+};
+template <const DropoutKind& Kind>
+class DropoutOf : public Builtin<DropoutOf<Kind>> {
  public:
-  static constexpr const char* type_name = N == 0   ? "torch.nn.modules.dropout.Dropout"
-                                           : N == 1 ? "torch.nn.modules.dropout.Dropout1d"
-                                                    : "torch.nn.modules.dropout.Dropout2d";
-  explicit DropoutNd(double p = 0.5, bool inplace = false);
-  Tensor forward(const Tensor& x);
+  static constexpr const char* type_name = Kind.type_name;
+  explicit DropoutOf(double p = 0.5, bool inplace = false);
+  Tensor forward(const Tensor& x) { return Kind.apply(x, p, this->training(), inplace, Loc{}); }
   double p;
   bool inplace;
 };
-using Dropout = DropoutNd<0>;
-using Dropout1d = DropoutNd<1>;
-using Dropout2d = DropoutNd<2>;
+// Of every element; of whole channels; and those that keep mean and variance of what SELU gives.
+inline constexpr DropoutKind dropout_kind{"torch.nn.modules.dropout.Dropout", F::dropout};
+inline constexpr DropoutKind dropout1d_kind{"torch.nn.modules.dropout.Dropout1d", F::dropout1d};
+inline constexpr DropoutKind dropout2d_kind{"torch.nn.modules.dropout.Dropout2d", F::dropout2d};
+inline constexpr DropoutKind dropout3d_kind{"torch.nn.modules.dropout.Dropout3d", F::dropout3d};
+inline constexpr DropoutKind alpha_dropout_kind{"torch.nn.modules.dropout.AlphaDropout", F::alpha_dropout};
+inline constexpr DropoutKind feature_alpha_dropout_kind{"torch.nn.modules.dropout.FeatureAlphaDropout",
+                                                        F::feature_alpha_dropout};
+using Dropout = DropoutOf<dropout_kind>;
+using Dropout1d = DropoutOf<dropout1d_kind>;
+using Dropout2d = DropoutOf<dropout2d_kind>;
+using Dropout3d = DropoutOf<dropout3d_kind>;
+using AlphaDropout = DropoutOf<alpha_dropout_kind>;
+using FeatureAlphaDropout = DropoutOf<feature_alpha_dropout_kind>;
 
 }  // namespace tern::nn

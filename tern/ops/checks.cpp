@@ -17,7 +17,10 @@ void refuse_complex(const Tensor& a, const Tensor& b, const char* text) {
   refuse_complex(b, text);
 }
 void refuse_bool(const Tensor& t, const char* text) {
-  if (t.dtype() == kBool) fail(ErrorKind::not_supported, text);
+  if (t.dtype() == kBool) fail(text);
+}
+void refuse_complex_values(const Tensor& t, const char* text) {
+  if (t.is_complex()) fail(text);
 }
 void refuse_integral(const Tensor& t, const char* text) {
   if (is_integral(t.dtype(), true)) fail(ErrorKind::not_supported, text);

@@ -7,6 +7,7 @@ namespace tern {
 // Fail with this text.
 void refuse_complex(const Tensor& t, const char* text);
 void refuse_complex(const Tensor& a, const Tensor& b, const char* text);
+void refuse_complex_values(const Tensor& t, const char* text);  // a RuntimeError
 void refuse_bool(const Tensor& t, const char* text);
 void refuse_integral(const Tensor& t, const char* text);  // bool included
 // "expected dtype float for `end` but got dtype double".

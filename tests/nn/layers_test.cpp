@@ -66,6 +66,70 @@ TEST(Layers, TransposedConvolution) {
         {1, 3, 4, 5});
 }
 
+TEST(Layers, InstanceNorm) {
+  check("instance_norm1d", [] { return InstanceNorm1d(3); }, {2, 3, 5});
+  check("instance_norm2d",
+        [] { return InstanceNorm2d({.features = 3, .affine = true, .track_running_stats = true}); },
+        {2, 3, 4, 5});
+  check("instance_norm2d_eval",
+        [] {
+          InstanceNorm2d norm({.features = 3, .track_running_stats = true});
+          norm.eval();
+          return norm;
+        },
+        {2, 3, 4, 5});
+  check("instance_norm3d",
+        [] { return InstanceNorm3d({.features = 3, .momentum = {}, .track_running_stats = true}); },
+        {3, 2, 2, 3});
+}
+
+TEST(Layers, MoreActivations) {
+  check("celu", [] { return CELU(0.7); }, {3, 4});
+  check("selu", [] { return SELU(); }, {3, 4});
+  check("glu", [] { return GLU(0); }, {4, 3});
+  check("log_sigmoid", [] { return LogSigmoid(); }, {3, 4});
+  check("softsign", [] { return Softsign(); }, {3, 4});
+  check("tanhshrink", [] { return Tanhshrink(); }, {3, 4});
+  check("hardshrink", [] { return Hardshrink(0.3); }, {3, 4});
+  check("softshrink", [] { return Softshrink(0.3); }, {3, 4});
+  check("threshold", [] { return Threshold(0.1, 20); }, {3, 4});
+  check("softmin", [] { return Softmin(1); }, {3, 4});
+  check("softmax2d", [] { return Softmax2d(); }, {3, 4, 2});
+}
+
+TEST(Layers, MorePaddings) {
+  check("constant_pad1d", [] { return ConstantPad1d({2, 1}, 3.5); }, {1, 2, 3});
+  check("constant_pad3d", [] { return ConstantPad3d({1, 0, 2, 1, 0, 1}, -1); }, {1, 2, 2, 3});
+  check("zero_pad1d", [] { return ZeroPad1d(2); }, {1, 2, 3});
+  check("circular_pad2d", [] { return CircularPad2d({1, 2, 0, 1}); }, {1, 2, 3, 4});
+  check("reflection_pad3d", [] { return ReflectionPad3d(1); }, {1, 2, 2, 3, 4});
+  check("replication_pad3d", [] { return ReplicationPad3d({2, 0, 1, 1, 0, 3}); }, {1, 2, 2, 3, 4});
+}
+
+TEST(Layers, MoreDropouts) {
+  check("dropout3d", [] { return Dropout3d(0.4); }, {2, 3, 2, 2, 2});
+  check("dropout3d_unbatched", [] { return Dropout3d(0.4); }, {5, 2, 2, 2});
+  check("alpha_dropout", [] { return AlphaDropout(0.3); }, {5, 6});
+  check("feature_alpha_dropout", [] { return FeatureAlphaDropout(0.3); }, {4, 5, 3});
+}
+
+TEST(Layers, MoreLayersPrintAsPyTorchs) {
+  EXPECT_EQ(CELU(2, true).str(), "CELU(alpha=2.0, inplace=True)");
+  EXPECT_EQ(SELU().str(), "SELU()");
+  EXPECT_EQ(GLU().str(), "GLU(dim=-1)");
+  EXPECT_EQ(Softsign().str(), "Softsign()");
+  EXPECT_EQ(Hardshrink().str(), "Hardshrink(0.5)");
+  EXPECT_EQ(Threshold(0.1, 20.5).str(), "Threshold(threshold=0.1, value=20.5)");
+  EXPECT_EQ(Softmin(1).str(), "Softmin(dim=1)");
+  EXPECT_EQ(
+      InstanceNorm2d(3).str(),
+      "InstanceNorm2d(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)");
+  EXPECT_EQ(ConstantPad1d(2, 3.5).str(), "ConstantPad1d(padding=(2, 2), value=3.5)");
+  EXPECT_EQ(ZeroPad3d(1).str(), "ZeroPad3d((1, 1, 1, 1, 1, 1))");
+  EXPECT_EQ(CircularPad2d(1).str(), "CircularPad2d((1, 1, 1, 1))");
+  EXPECT_EQ(AlphaDropout(0.3).str(), "AlphaDropout(p=0.3, inplace=False)");
+}
+
 TEST(Layers, BatchNorm) {
   check("batch_norm1d", [] { return BatchNorm1d(3); }, {5, 3});
   check("batch_norm2d", [] { return BatchNorm2d(3); }, {2, 3, 4, 5});
@@ -336,6 +400,12 @@ TEST(Layers, BadOptionsAreRefused) {
   EXPECT_EQ(error_of([] { GroupNorm(3, 4); }), "num_channels (4) must be divisible by num_groups (3)");
   EXPECT_EQ(error_of([] { Embedding({.count = 3, .dim = 4, .padding_idx = 5}); }),
             "Padding_idx must be within num_embeddings");
+  EXPECT_EQ(error_of([] { InstanceNorm2d(3)(wave({2, 3})); }), "expected 3D or 4D input (got 2D input)");
+  EXPECT_EQ(error_of([] { InstanceNorm2d({.features = 3, .affine = true})(wave({2, 4, 2, 2})); }),
+            "expected input's size at dim=1 to match num_features (3), but got: 4.");
+  EXPECT_EQ(error_of([] { InstanceNorm1d(3)(wave({2, 3, 1})); }),
+            "Expected more than 1 spatial element when training, got input size torch.Size([2, 3, 1])");
+  EXPECT_EQ(error_of([] { AlphaDropout(-0.5); }), "dropout probability has to be between 0 and 1, but got -0.5");
   EXPECT_EQ(error_of([] { BatchNorm2d(3)(wave({2, 3})); }), "expected 4D input (got 2D input)");
   EXPECT_EQ(error_of([] {
               BatchNorm2d(3)(wave({1, 3, 1, 1}));

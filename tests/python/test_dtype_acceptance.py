@@ -44,7 +44,6 @@ DIFFERENT = {  # operator -> why
     "isin.Scalar_Tensor": "as isin.Tensor_Scalar",
     "isin.Tensor_Scalar": "PyTorch compares with a number by eq and with True not at all",
     "ldexp.Tensor": "float8 and complex32 are computed in wider types",
-    "linalg_vander": "narrow floats are computed in float32",
     "log_sigmoid_backward": "Tern promotes where PyTorch wants one type",
     "masked_select_backward": "PyTorch wants the gradient to be of the input's type; Tern casts it",
     "mish_backward": "PyTorch's result has the type of self",

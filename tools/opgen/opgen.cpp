@@ -26,7 +26,8 @@
 // memory)
 // @disjoint, @disjoint(a,b) (nor be it) @inplace_only (the row is itself x_) @whole (kernel_<name> makes its
 // results itself, those without data included: quantized tensors, objects) @id(name) (where two namespaces
-// would give one identifier).
+// would give one identifier) @each (lists of tensors: the operator once for each member, body_each; no C++
+// function).
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -89,6 +90,7 @@ string args_header(const Family& f) {
     << "#include \"tern/dispatch/unpack.h\"\n#include \"tern/kernels/pointwise.h\"\n\nnamespace tern "
        "{\n\nnamespace args {\n";
   for (const Entry& e : f.entries) {
+    if (e.has("each")) continue;
     o << "struct " << e.id() << " {\n";
     for (const Param& p : e.params) o << "  " << cpp_type(f, e, p.type) << " " << p.name << ";\n";
     o << "  explicit " << e.id() << "([[maybe_unused]] const Arg* a)";
@@ -235,7 +237,7 @@ string source(const Family& f, const vector<Family>& families) {
     << ".args.h\"\n"
     << "#include \"tern/dispatch/grad_context.h\"\n#include \"tern/dispatch/op_flags.h\"\n#include "
        "\"tern/dispatch/pointwise.h\"\n"
-    << family_includes(f, families)
+    << family_includes(f, families) << (f.any("each") ? "#include \"tern/ops/each.h\"\n" : "")
     << "#include \"tern/ops/checks.h\"\n#include \"tern/ops/formulas.h\"\n\nnamespace tern {\n\n";
 
   // All rows: the written ones, then their in-place and out variants.
@@ -329,7 +331,7 @@ string source(const Family& f, const vector<Family>& families) {
     if (e.has("inplace_only") || e.has("whole")) call_thunk("kernel");
     if (e.body == "cpp" || (e.has("composite") && e.body.empty())) {
       call_thunk("body");
-    } else if (!e.body.empty()) {
+    } else if (!e.body.empty() && !e.has("each")) {
       o << "void body_thunk_" << id
         << "(const Op&, [[maybe_unused]] const Arg* arg, Value* r) {\n  args::" << id << " a(arg);\n";
       bind_names(o, e, e.body);
@@ -449,7 +451,10 @@ string source(const Family& f, const vector<Family>& families) {
       if (b.has("dynamic")) o << ", .shape = shape_thunk_" << id;
       if (b.has("view")) o << ", .call = view_thunk_" << id;
       if (b.has("dynamic") || b.has("inplace_only") || b.has("whole")) o << ", .call = kernel_thunk_" << id;
-      if (!b.body.empty() || b.has("composite")) o << ", .body = body_thunk_" << id;
+      if (b.has("each"))
+        o << ", .body = body_each";
+      else if (!b.body.empty() || b.has("composite"))
+        o << ", .body = body_thunk_" << id;
     }
     if (!b.grads.empty() && row.kind != 'o') {
       o << ", .grad = grad_thunk_" << id;

@@ -108,6 +108,28 @@ Entry parse_schema(const string& path, int line, const string& text) {
   return e;
 }
 
+// An operator over lists, its in-place form and the one with out=: rows with one body.
+vector<Entry> forms_of_each(const string& path, int line, const Entry& e) {
+  const size_t open = e.schema.find('('), close = e.schema.rfind(')', e.schema.rfind("->"));
+  const string full = e.schema.substr(0, open), args = e.schema.substr(open + 1, close - open - 1);
+  const size_t dot = full.find('.');
+  const string overload = dot == string::npos ? "" : full.substr(dot);
+  vector<string> schemas = {e.schema};
+  if (e.has("inplace"))
+    schemas.push_back(full.substr(0, dot) + "_" + overload + "(Tensor(a!)" + args.substr(6) + ") -> ()");
+  if (!e.has("noout"))
+    schemas.push_back(full.substr(0, dot) + (overload.empty() ? ".out(" : overload + "_out(") + args +
+                      (args.find("*, ") == string::npos ? ", *" : "") + ", Tensor(a!)[] out) -> ()");
+  vector<Entry> forms;
+  for (const string& schema : schemas) {
+    Entry form = parse_schema(path, line, schema);
+    form.flags = {{"each", ""}, {"cpp", "-"}};
+    form.body = "each";
+    forms.push_back(std::move(form));
+  }
+  return forms;
+}
+
 }  // namespace
 
 Family read_family(const string& path) {
@@ -142,7 +164,7 @@ Family read_family(const string& path) {
           "dynamic",      "core",     "random",    "composite", "no_grad",   "same",    "impure",
           "inplace",      "noout",    "out",       "loop",      "kernel",    "cpp",     "params",
           "inplace_only", "implicit", "nodefault", "plain",     "geometry",  "whole",   "id",
-          "out_type",     "out_same", "out_casts", "apart",     "disjoint"};
+          "out_type",     "out_same", "out_casts", "apart",     "disjoint",  "each"};
       for (string token; flags >> token;) {
         if (token[0] != '@') die(path, start, "expected a flag, found '" + token + "'");
         size_t paren = token.find('(');
@@ -152,7 +174,10 @@ Family read_family(const string& path) {
       }
       e.doc = std::move(doc);
       doc.clear();
-      f.entries.push_back(std::move(e));
+      if (e.has("each"))
+        for (Entry& form : forms_of_each(path, start, e)) f.entries.push_back(std::move(form));
+      else
+        f.entries.push_back(std::move(e));
       continue;
     }
     if (f.entries.empty()) die(path, start, "a formula before the first operator");

@@ -44,6 +44,10 @@ struct Entry {
 struct Family {
   string path, name;
   vector<Entry> entries;
+
+  bool any(const string& flag) const {
+    return std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.has(flag); });
+  }
 };
 
 // Ends the program: path:line: error: what.

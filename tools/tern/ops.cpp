@@ -95,7 +95,7 @@ std::optional<Value> value_for(const SchemaArg& a, const Trial& trial, DType dty
       case BaseType::bool_:
         return Value::list(std::vector<Value>(n, Value(true)));
       case BaseType::scalar:
-        return Value::list(std::vector<Value>(n, Value(1)));
+        return Value::list(std::vector<Value>(2, Value(1)));  // as many as a list of tensors has
       default:
         return std::nullopt;
     }
@@ -199,6 +199,12 @@ const Op* inplace_of(const Op& op) {
   return find_op(Symbol(s.name.str() + "_"), s.overload);
 }
 
+const Op* out_of(const Op& op) {
+  if (op.out_variant) return op.out_variant;
+  const Schema& s = op.schema();
+  return find_op(s.name, Symbol(s.overload.view().empty() ? "out" : s.overload.str() + "_out"));
+}
+
 // Operators that are not the in-place or out= form of another, by name.
 std::vector<const Op*> functional_ops() {
   std::vector<const Op*> list;
@@ -246,7 +252,7 @@ int list_markdown(const std::vector<const Op*>& ops) {
     for (const Op* op : members)
       std::printf("| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", short_name(*op).c_str(),
                   dtypes_text(dtypes_of(*op)).c_str(), gradient_text(*op), mark(inplace_of(*op)),
-                  mark(op->out_variant), mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
+                  mark(out_of(*op)), mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
   }
   return 0;
 }
@@ -257,7 +263,7 @@ int list_text(const std::vector<const Op*>& ops) {
   for (const Op* op : ops)
     std::printf("%-46s %-34s %-12s %-9s %-5s %-8s %-5s %s\n", short_name(*op).c_str(),
                 dtypes_text(dtypes_of(*op)).c_str(), gradient_text(*op), mark(inplace_of(*op)),
-                mark(op->out_variant), mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
+                mark(out_of(*op)), mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
   std::printf("%zu operators\n", ops.size());
   return 0;
 }
@@ -290,7 +296,7 @@ void show(const Op& op) {
                                                              : "its own");
   std::printf("  decomposition  %s\n", op.body ? "yes" : "no");
   if (const Op* x = inplace_of(op)) std::printf("  in place       %s\n", x->qualified().c_str());
-  if (op.out_variant) std::printf("  out=           %s\n", op.out_variant->qualified().c_str());
+  if (const Op* out = out_of(op)) std::printf("  out=           %s\n", out->qualified().c_str());
   std::string kinds;
   for (auto [flag, word] : {std::pair{uint32_t(op_core), "core"},
                             {uint32_t(op_random), "random"},

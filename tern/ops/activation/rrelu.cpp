@@ -46,6 +46,9 @@ Shapes shape_rrelu_with_noise_functional(const args::rrelu_with_noise_functional
   return {Shape(a.self.sizes(), a.self.dtype()), Shape(a.noise.sizes(), a.noise.dtype())};
 }
 void kernel_rrelu_with_noise_functional(const args::rrelu_with_noise_functional& a, Out out) {
+  // PyTorch draws no slopes of float16.
+  if (a.training && a.self.dtype() == DType::float16)
+    not_implemented_for("rrelu_with_noise_out_cpu", a.self.dtype());
   Tensor x = row_major(a.self), noise = row_major(a.noise);
   // Without training the noise is not touched.
   if (!a.training) copy_elements(noise, out[1]);

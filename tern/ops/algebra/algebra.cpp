@@ -293,8 +293,8 @@ Tensor body_linalg_multi_dot(const args::linalg_multi_dot& a) {
 }
 
 Tensor body_linalg_vander(const args::linalg_vander& a) {
-  if (a.x.dtype() == kBool)
-    fail("linalg.vander supports floating point, complex, and integer tensors, but got Bool");
+  if (const DType d = a.x.dtype(); d == kBool || compute_dtype(d) != d)
+    failf("linalg.vander supports floating point, complex, and integer tensors, but got {}", script_name(d));
   Tensor x = a.x.dim() == 0 ? unsqueeze(a.x, -1) : a.x;
   SymInt n = a.N.value_or(x.size(-1));
   if (!(n > 1)) fail("N must be greater than 1.");

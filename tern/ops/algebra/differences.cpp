@@ -203,17 +203,17 @@ Tensor steps(const char* op, const Tensor& y, const Tensor& x, int64_t dim) {
   return diff(places, 1, dim);
 }
 bool is_empty(const Tensor& y, int64_t dim) {
-  SymInt n = y.dim() ? y.size(dim) : SymInt(0);
+  const SymInt n = y.size(dim);
   return n.is_int() && n.as_int() == 0;
 }
 Tensor nothing(const Tensor& y, int64_t dim) {
   Dims sizes(y.sizes());
   if (!sizes.empty()) sizes.erase(wrap_dim(dim, y.dim()));
-  return zeros(sizes, is_integral(y.dtype(), true) ? default_dtype() : y.dtype(), {}, y.device());
+  return zeros(sizes, y.dtype(), {}, y.device());
 }
 Tensor trapezoids(const Tensor& y, const Scalar& dx, int64_t dim) {
-  check_numbers("trapezoid", y);
   if (is_empty(y, dim)) return nothing(y, dim);
+  check_numbers("trapezoid", y);
   Tensor edges = select(y, dim, 0) + select(y, dim, -1);
   return (sum(y, Ints(dim)) - div(edges, Scalar(2))) * dx;
 }

@@ -202,11 +202,18 @@ void kernel_linspace(const args::linspace& a, Out out) {
   by_dtype("linspace", out[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* to = static_cast<T*>(out[0].data());
-    // From both ends inwards, so that both are exact.
+    // From both ends inwards, so that both are exact. Narrow floats are rounded after each step.
+    auto rounded = []<class S>(S v) {
+      if constexpr (std::is_same_v<S, float>)
+        return static_cast<float>(static_cast<T>(v));
+      else
+        return v;
+    };
     auto fill = [&](auto start, auto end, auto step) {
       for (int64_t i = 0; i < n; ++i) {
         using S = decltype(step);
-        auto v = i < n / 2 ? start + step * static_cast<S>(i) : end - step * static_cast<S>(n - 1 - i);
+        auto times = [&](int64_t k) { return rounded(step * rounded(static_cast<S>(k))); };
+        auto v = i < n / 2 ? start + times(i) : end - times(n - 1 - i);
         if (n == 1) v = start;
         to[i] = static_cast<T>(v);
       }
@@ -223,8 +230,9 @@ void kernel_linspace(const args::linspace& a, Out out) {
       fill(start, end, (end - start) / steps);
     } else {
       using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
-      S start = static_cast<S>(a.start.to_double()), end = static_cast<S>(a.end.to_double());
-      fill(start, end, (end - start) / static_cast<S>(steps));
+      S start = rounded(static_cast<S>(a.start.to_double())),
+        end = rounded(static_cast<S>(a.end.to_double()));
+      fill(start, end, rounded(rounded(end - start) / rounded(static_cast<S>(steps))));
     }
   });
 }

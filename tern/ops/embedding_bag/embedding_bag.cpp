@@ -88,8 +88,7 @@ void bags(const A& a, Out out) {
   const int64_t* index = indices.data_ptr<int64_t>();
   for (int64_t i = 0; i < count; ++i)
     if (index[i] < 0 || index[i] >= rows)
-      failf(ErrorKind::index,
-            "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}", index[i]);
+      failf("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}", index[i]);
   by_float_dtype("embedding_bag", weight.dtype(), [&]<class T>(T) {
     using W = wide_t<T>;
     parallel_for(0, n, std::max<int64_t>(1, 4096 / (width + 1)), [&](int64_t begin, int64_t end) {
@@ -192,8 +191,7 @@ void kernel__embedding_bag_dense_backward(const args::_embedding_bag_dense_backw
   std::vector<int64_t> uses(a.scale_grad_by_freq ? static_cast<size_t>(rows) : 0);
   auto check = [&](int64_t row) {
     if (row < 0 || row >= rows)
-      failf(ErrorKind::index,
-            "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}", row);
+      failf("embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {}", row);
   };
   for (int64_t i = 0; i < count; ++i) {
     check(index[i]);
@@ -262,7 +260,7 @@ void kernel__embedding_bag_per_sample_weights_backward(
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = indices.data_ptr<int64_t>()[i], b = bag[static_cast<size_t>(i)];
       if (row < 0 || row >= rows || b < 0 || b >= grad.int_sizes()[0])
-        fail(ErrorKind::index, "embedding_bag: an index or a bag is out of range");
+        fail("embedding_bag: an index or a bag is out of range");
       W sum = 0;
       if (row != a.padding_idx)
         for (int64_t k = 0; k < width; ++k)

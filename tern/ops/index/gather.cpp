@@ -325,7 +325,7 @@ void check_gather(const char* op, const Tensor& self, int64_t dim, const Tensor&
 }
 
 [[noreturn, gnu::cold]] void out_of_bounds(const char* op, int64_t v, int64_t dim, int64_t size) {
-  failf(ErrorKind::index, "{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
+  failf("{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
 }
 
 // f(offset into self's rows, offset into src or the result) for each index: in order, or, where no two of

@@ -264,8 +264,7 @@ Tensor body_linalg_tensorsolve(const args::linalg_tensorsolve& a) {
 
 Tensor body_linalg__powsum(const args::linalg__powsum& a) {
   if (!a.self.is_floating_point() && !a.self.is_complex())
-    failf("linalg.powsum: Expected a floating point or complex tensor as input. Got {}",
-          script_name(a.self.dtype()));
+    failf(ErrorKind::not_supported, "\"powsum_cpu\" not implemented for '{}'", script_name(a.self.dtype()));
   Tensor x = a.dtype ? a.self.to(*a.dtype) : a.self;
   const double p = a.ord.to_double();
   Tensor each = p == 0 ? (x != 0).to(to_real(x.dtype())) : p == 1 ? abs(x) : pow(abs(x), a.ord);

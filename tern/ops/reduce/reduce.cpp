@@ -72,10 +72,10 @@ void add_up(Reduction op, const Tensor& self, Ints dims, std::optional<DType> dt
 void check_not_empty(const char* name, const Tensor& self, Ints dims) {
   if (self.numel().is_symbolic() || self.numel().as_int() != 0) return;
   if (dims.empty())
-    failf(ErrorKind::index,
-          "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-          "with the 'dim' argument.",
-          name);
+    failf(
+        "{}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+        "with the 'dim' argument.",
+        name);
   for (int64_t d : dims)
     if (self.dim() && self.sizes()[wrap_dim(d, self.dim())] == 0)
       failf(ErrorKind::index, "{}(): Expected reduction dim {} to have non-zero size.", name, d);

@@ -444,7 +444,7 @@ std::vector<Tensor> body_tensor_split_tensor_indices_or_sections(
 
 std::vector<Tensor> view_unbind_int(const args::unbind_int& a) {
   int64_t dim = wrap_dim(a.dim, a.self.dim());
-  if (a.self.dim() == 0) fail("Dimension specified as 0 but tensor has no dimensions");
+  if (a.self.dim() == 0) fail(ErrorKind::index, "Dimension specified as 0 but tensor has no dimensions");
   std::vector<Tensor> parts;
   int64_t n = a.self.sizes()[dim].guard_int();
   for (int64_t i = 0; i < n; ++i) parts.push_back(select_view(a.self, dim, i));
@@ -452,7 +452,7 @@ std::vector<Tensor> view_unbind_int(const args::unbind_int& a) {
 }
 std::vector<Tensor> body_unbind_int(const args::unbind_int& a) {
   int64_t dim = wrap_dim(a.dim, a.self.dim());
-  if (a.self.dim() == 0) fail("Dimension specified as 0 but tensor has no dimensions");
+  if (a.self.dim() == 0) fail(ErrorKind::index, "Dimension specified as 0 but tensor has no dimensions");
   std::vector<Tensor> parts;
   int64_t n = a.self.sizes()[dim].guard_int();
   for (int64_t i = 0; i < n; ++i) parts.push_back(slice(a.self, dim, i, i + 1));

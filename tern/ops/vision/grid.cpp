@@ -2,6 +2,7 @@
 // derivatives of the weights; everything else follows from them.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/pointwise.h"
@@ -27,7 +28,8 @@ struct Taps {
   int count = 0;
   int64_t offset[16];
   T weight[16];
-  T slope[16][3];  // by the grid's coordinate of each dim
+  T slope[16][3];          // by the grid's coordinate of each dim
+  bool undefined = false;  // NaN or infinity where the weights are computed from it
 };
 
 // A position and its derivative by the normalised coordinate.
@@ -49,11 +51,14 @@ Position<T> padded(Position<T> p, int64_t size, const Sampling& s) {
     if (span == 0) return {0, 0};
     T sign = 1, in = p.at - low;
     if (in < 0) sign = -1, in = -in;
-    const T extra = std::fmod(in, span);
-    const bool odd = std::fmod(std::floor(in / span), T(2)) != 0;
+    // In the plane as PyTorch's vectors have it: far out, where neither is exact, it is another number.
+    const T flips = std::floor(in / span);
+    const T extra = s.dims == 2 ? in - flips * span : std::fmod(in, span);
+    const bool odd = std::fmod(flips, T(2)) != 0;
     p = odd ? Position<T>{span - extra + low, -sign * p.slope} : Position<T>{extra + low, sign * p.slope};
   }
   const T top = static_cast<T>(size - 1);
+  if (std::isnan(p.at) && s.dims == 3) return {top, 0};
   if (!(p.at > 0)) return {0, 0};
   if (p.at >= top) return {top, 0};
   return p;
@@ -79,13 +84,15 @@ void cubic_coefficients(T t, T* w, T* dw) {
 template <class T>
 void find_taps(const Sampling& s, const T* grid, Taps<T>& taps) {
   taps.count = 0;
+  taps.undefined = false;
   const int n = s.dims;
   if (s.mode == bicubic_mode) {
     T w[2][4], dw[2][4];
     int64_t at[2][4];
     for (int d = 0; d < 2; ++d) {
       Position<T> p = unnormalised(grid[1 - d], s.sizes[d], s.align_corners);
-      p.at = tame(p.at);
+      taps.undefined = taps.undefined || !std::isfinite(p.at);
+      if (s.padding == zeros_padding || !std::isfinite(p.at)) p.at = tame(p.at);
       const T base = std::floor(p.at);
       cubic_coefficients(p.at - base, w[d], dw[d]);
       for (int k = 0; k < 4; ++k) {
@@ -109,6 +116,7 @@ void find_taps(const Sampling& s, const T* grid, Taps<T>& taps) {
   int64_t base[3];
   for (int d = 0; d < n; ++d) {
     Position<T> p = padded(unnormalised(grid[n - 1 - d], s.sizes[d], s.align_corners), s.sizes[d], s);
+    taps.undefined = taps.undefined || (n == 2 && s.mode == bilinear_mode && !std::isfinite(p.at));
     p.at = tame(p.at);
     const T whole = s.mode == nearest_mode ? std::nearbyint(p.at) : std::floor(p.at);
     base[d] = static_cast<int64_t>(whole);
@@ -207,7 +215,7 @@ void sample(const A& a, int dims, const Tensor& out) {
         const T* from = x.data_ptr<T>() + n * channels * image;
         T* to = y.data_ptr<T>() + n * channels * places + place;
         for (int64_t c = 0; c < channels; ++c) {
-          T sum = 0;
+          T sum = taps.undefined ? std::numeric_limits<T>::quiet_NaN() : T(0);
           for (int k = 0; k < taps.count; ++k) sum += taps.weight[k] * from[c * image + taps.offset[k]];
           to[c * places] = sum;
         }
