@@ -3,7 +3,7 @@
 import os
 import pathlib
 import subprocess
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import pytest
@@ -311,3 +311,60 @@ def test_a_cast_ends_with_an_exception(tmp_path):
     with pytest.raises(Exception, match="in the scope"):
         model(x, True)
     assert (x @ x).dtype == tern.float32
+
+
+class Point(NamedTuple):
+    x: Tensor
+    y: Optional[int] = 3
+
+
+class Segment(NamedTuple):
+    begin: Point
+    others: List[Point]
+
+
+def named_results(x) -> Tuple[Segment, Dict[str, Optional[Point]], List[Tuple[int, Point]]]:
+    p = Point(x)
+    q = Point(x + 1, None)
+    nothing: Optional[Point] = None
+    return Segment(p, [q, p]), {"p": p, "none": nothing}, [(1, q)]
+
+
+def test_named_tuples_keep_their_names(tmp_path):
+    path = str(tmp_path / "f.pt")
+    torch.jit.script(named_results).save(path)
+    x = torch.ones(2)
+    expected = torch.jit.load(path)(x)
+    got = tern.load(path)(to_tern(x))
+
+    def same(ours, theirs):
+        if isinstance(theirs, Tensor):
+            return ours.tolist() == theirs.tolist()
+        if isinstance(theirs, dict):
+            return list(ours) == list(theirs) and all(same(ours[k], theirs[k]) for k in theirs)
+        if isinstance(theirs, (list, tuple)):
+            names = [getattr(type(v), "_fields", None) for v in (ours, theirs)]
+            return names[0] == names[1] and type(ours).__name__ == type(theirs).__name__ and all(map(same, ours, theirs)) and len(ours) == len(theirs)
+        return ours == theirs
+
+    assert same(got, expected)
+    assert got[0].others[1].y == 3 and type(got[0].begin) is type(got[2][0][1])
+
+
+def test_gradients_in_a_script_are_written_as_pytorch_writes_them(tmp_path):
+    @torch.jit.script
+    def f(x):
+        x = x.detach().requires_grad_()
+        y = (x * x).sum()
+        torch.autograd.backward([y * 2])
+        g = torch.autograd.grad([(x * x).sum()], [x], create_graph=True)[0]
+        (x * 3).sum().backward()
+        assert g is not None
+        return g
+
+    path, again = str(tmp_path / "f.pt"), str(tmp_path / "again.pt")
+    f.save(path)
+    model = tern.load(path)
+    assert model.code == torch.jit.load(path).code
+    tern.save(model, again)
+    assert torch.equal(torch.jit.load(again)(torch.ones(2)), f(torch.ones(2)))
