@@ -2,6 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <unordered_map>
+
 #include "objects.h"
 #include "tern/export/module.h"
 #include "tern/export/script.h"
@@ -12,6 +14,59 @@
 
 namespace tern::python {
 namespace {
+
+// The Python class of a NamedTuple: one for each type, kept for good as types are.
+nb::handle class_of(const ir::Type* type) {
+  static std::unordered_map<const ir::Type*, PyObject*> classes;
+  PyObject*& made = classes[type];
+  if (!made) {
+    std::string_view name = type->name().view();
+    nb::list fields;
+    for (Symbol f : type->fields()) fields.append(nb::cast(f.str()));
+    made = nb::module_::import_("collections")
+               .attr("namedtuple")(nb::cast(std::string(name.substr(name.rfind('.') + 1))), fields)
+               .release()
+               .ptr();
+  }
+  return made;
+}
+
+bool may_have_names(const ir::Type* type) {
+  if (type->is(ir::TypeKind::tuple) && !type->fields().empty()) return true;
+  for (const ir::Type* e : type->elements())
+    if (may_have_names(e)) return true;
+  return false;
+}
+
+// What a script gives, its tuples with the names that their types have.
+nb::object with_names(nb::object given, const ir::Type* type) {
+  if (!type || given.is_none()) return given;
+  switch (type->kind()) {
+    case ir::TypeKind::optional:
+      return with_names(given, type->element());
+    case ir::TypeKind::list: {
+      if (!may_have_names(type->element()) || !nb::isinstance<nb::list>(given)) return given;
+      nb::list items = nb::cast<nb::list>(given);
+      for (size_t i = 0; i < items.size(); ++i) items[i] = with_names(items[i], type->element());
+      return given;
+    }
+    case ir::TypeKind::dict: {
+      if (!may_have_names(type->element(1)) || !nb::isinstance<nb::dict>(given)) return given;
+      nb::dict all = nb::cast<nb::dict>(given);
+      for (nb::handle key : all.keys()) all[key] = with_names(all[key], type->element(1));
+      return given;
+    }
+    case ir::TypeKind::tuple: {
+      if (!may_have_names(type) || !nb::isinstance<nb::tuple>(given)) return given;
+      nb::list items;
+      for (size_t i = 0; i < type->elements().size(); ++i)
+        items.append(with_names(given[i], type->element(i)));
+      return type->fields().empty() ? nb::object(nb::tuple(items)) : class_of(type)(*items);
+    }
+    default:
+      return given;
+  }
+}
 
 // A loaded model. Called, it runs on its own state, gradients included; `run` runs it on a backend. A .pt is
 // a script: it is called as one, with its defaults and containers, and becomes a program where one is needed.
@@ -119,7 +174,7 @@ class Model {
     jit::Keywords keywords;
     for (auto [name, value] : kwargs)
       keywords.emplace_back(Symbol(nb::cast<std::string>(name)), value_from(value.ptr()));
-    return object_from(script.call(method, values_from(args), keywords));
+    return with_names(object_from(script.call(method, values_from(args), keywords)), script.returns(method));
   }
   template <class Named>
   static nb::dict dict_of(const Named& tensors) {

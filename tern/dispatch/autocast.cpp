@@ -8,12 +8,14 @@
 namespace tern {
 namespace {
 
-enum class Policy : uint8_t { none, lower, single, promote };
+enum class Policy : uint8_t { none, lower, single, single_without_dtype, promote };
+
+using PolicyTable = std::unordered_map<std::string_view, Policy>;
 
 // By the operator's name; every overload has the same policy.
-Policy policy_of(const Op& op) {
-  static const std::unordered_map<std::string_view, Policy> table = [] {
-    std::unordered_map<std::string_view, Policy> t;
+const PolicyTable& eager_policies() {
+  static const PolicyTable table = [] {
+    PolicyTable t;
     for (std::string_view name : {"_addmm_activation",
                                   "_convolution",
                                   "_native_multi_head_attention",
@@ -130,12 +132,107 @@ Policy policy_of(const Op& op) {
     for (std::string_view name : {"cat", "stack", "index_copy"}) t.emplace(name, Policy::promote);
     return t;
   }();
+  return table;
+}
+
+// What TorchScript casts by the name of the operator as the program has it, so nothing inside of a composite.
+const PolicyTable& scripted_policies() {
+  static const PolicyTable table = [] {
+    PolicyTable t;
+    for (std::string_view name :
+         {"addbmm",   "addmm",         "addmv",         "addr",         "baddbmm",          "bmm",
+          "conv1d",   "conv2d",        "conv3d",        "conv_tbc",     "conv_transpose1d", "convolution",
+          "gru_cell", "linalg_matmul", "linear",        "lstm_cell",    "matmul",           "mm",
+          "mv",       "prelu",         "rnn_relu_cell", "rnn_tanh_cell"})
+      t.emplace(name, Policy::lower);
+    for (std::string_view name : {"acos",
+                                  "add",
+                                  "addcdiv",
+                                  "addcmul",
+                                  "arccos",
+                                  "arcsin",
+                                  "arctan2",
+                                  "asin",
+                                  "atan2",
+                                  "bilinear",
+                                  "binary_cross_entropy_with_logits",
+                                  "cdist",
+                                  "cosh",
+                                  "cosine_embedding_loss",
+                                  "cosine_similarity",
+                                  "cross",
+                                  "dist",
+                                  "div",
+                                  "divide",
+                                  "dot",
+                                  "equal",
+                                  "erfinv",
+                                  "exp",
+                                  "expm1",
+                                  "frobenius_norm",
+                                  "gelu",
+                                  "group_norm",
+                                  "hinge_embedding_loss",
+                                  "index_put",
+                                  "kl_div",
+                                  "l1_loss",
+                                  "layer_norm",
+                                  "log",
+                                  "log10",
+                                  "log1p",
+                                  "log2",
+                                  "logsumexp",
+                                  "margin_ranking_loss",
+                                  "mse_loss",
+                                  "mul",
+                                  "multi_margin_loss",
+                                  "multilabel_margin_loss",
+                                  "multiply",
+                                  "native_layer_norm",
+                                  "nll_loss",
+                                  "nll_loss2d",
+                                  "nuclear_norm",
+                                  "pdist",
+                                  "pow",
+                                  "reciprocal",
+                                  "renorm",
+                                  "rsqrt",
+                                  "rsub",
+                                  "sinh",
+                                  "smooth_l1_loss",
+                                  "soft_margin_loss",
+                                  "softplus",
+                                  "special_erfinv",
+                                  "special_expm1",
+                                  "special_log1p",
+                                  "special_logsumexp",
+                                  "sub",
+                                  "subtract",
+                                  "tan",
+                                  "tensordot",
+                                  "triplet_margin_loss",
+                                  "true_divide"})
+      t.emplace(name, Policy::single);
+    for (std::string_view name : {"cumprod", "cumsum", "log_softmax", "prod", "sum"})
+      t.emplace(name, Policy::single_without_dtype);
+    return t;
+  }();
+  return table;
+}
+
+Policy policy_of(const Op& op, const Arg* args, bool scripted) {
   // In-place and out= forms are called as they are.
   if (op.is(op_inplace | op_out)) return Policy::none;
   std::string_view name = op.schema().name.view();
   if (!name.starts_with("aten::")) return Policy::none;
+  const PolicyTable& table = scripted ? scripted_policies() : eager_policies();
   auto it = table.find(name.substr(6));
-  return it == table.end() ? Policy::none : it->second;
+  if (it == table.end()) return Policy::none;
+  if (it->second != Policy::single_without_dtype) return it->second;
+  const Schema& s = op.schema();
+  for (size_t i = 0; i < s.args.size(); ++i)
+    if (s.args[i].name.view() == "dtype" && !args[i].is_none()) return Policy::none;
+  return Policy::single;
 }
 
 bool eligible(const Tensor& t) {
@@ -201,7 +298,7 @@ Autocast::Autocast(AutocastSetting setting) : setting_(setting), outer_(innermos
           "torch.bfloat16, torch.float16 currently, not torch.{}",
           name(setting.dtype));
   Mode*& top = thread_state.modes[0];
-  if (keeper && (thread_state.active & ~thread_state.excluded & rung_record)) {
+  if (keeper && !setting.scripted && (thread_state.active & ~thread_state.excluded & rung_record)) {
     holder_ = keeper;
     below = keeper->below;
     keeper->below = this;
@@ -253,10 +350,11 @@ void Autocast::call(const Op& op, const Arg* args, Value* results) {
     if (onwards) return onwards->call(op, given, results);
     descend(rung_record, op, given, results);
   };
-  Policy policy = setting_.enabled ? policy_of(op) : Policy::none;
+  Policy policy = setting_.enabled ? policy_of(op, args, setting_.scripted) : Policy::none;
   if (policy == Policy::none) {
     // What is made of other calls is cast in them.
-    if (setting_.enabled && op.body && op.is(op_composite | op_implicit) && !op.is(op_inplace | op_out))
+    if (setting_.enabled && !setting_.scripted && op.body && op.is(op_composite | op_implicit) &&
+        !op.is(op_inplace | op_out))
       return op.body(op, args, results);
     return pass_on(args);
   }

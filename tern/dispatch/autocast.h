@@ -7,12 +7,14 @@ namespace tern {
 struct AutocastSetting {
   DType dtype = kBFloat16;
   bool enabled = true;
+  bool scripted = false;  // a scope that a TorchScript program opens: PyTorch casts other operators there
   friend bool operator==(const AutocastSetting&, const AutocastSetting&) = default;
 };
 
 // Which operators are cast and how is PyTorch's list for the CPU. Under a trace the casts are recorded; an
-// export records the calls as they are and remembers the setting (wrap_with_autocast).
-// Throws for a dtype other than bfloat16 and float16.
+// export records the calls as they are and remembers the setting (wrap_with_autocast). In a scripted scope
+// the list is that of TorchScript, and casts are always recorded. Throws for a dtype other than bfloat16 and
+// float16.
 class Autocast : public Mode {
  public:
   explicit Autocast(DType dtype = kBFloat16, bool enabled = true)

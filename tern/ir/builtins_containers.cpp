@@ -72,7 +72,7 @@ struct Range {
 Range slice_range(Args in, size_t n) {
   int64_t size = static_cast<int64_t>(n);
   int64_t step = in.size() > 3 && !in[3].is_none() ? integer(in[3]).guard_int(Loc{}) : 1;
-  if (step == 0) fail(ErrorKind::value, "slice step cannot be zero");
+  if (step == 0) fail(ErrorKind::value, "List slice should have non-zero step");
   auto clip = [&](const V& v, int64_t otherwise) {
     if (v.is_none()) return otherwise;
     int64_t i = integer(v).guard_int(Loc{});

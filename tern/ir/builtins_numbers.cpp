@@ -310,7 +310,7 @@ V to_int(Args in) {
       if (used == text.size()) return v;
     } catch (const std::exception&) {
     }
-    failf(ErrorKind::value, "invalid literal for int(): '{}'", text);
+    failf(ErrorKind::value, "invalid literal for int() with base 10: '{}'", text);
   }
   if (in[0].is_complex()) fail(ErrorKind::value, "value cannot be converted to type int without overflow");
   return integer(in[0]);
@@ -437,6 +437,11 @@ V math_or_complex(Args in) {
 }
 V hash_of(Args in) {
   need(in, 1, 1, "hash");
+  if (in[0].is_none()) return int64_t{0};
+  if (in[0].is_bool()) return int64_t{in[0].to_bool()};
+  if (in[0].is_int()) return integer(in[0]);
+  if (in[0].is_float()) return static_cast<int64_t>(std::hash<double>()(in[0].to_double()));
+  if (in[0].is_string()) return static_cast<int64_t>(std::hash<std::string>()(in[0].string()));
   return static_cast<int64_t>(std::hash<std::string>()(in[0].str()) >> 2);
 }
 V identity_of(Args in) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/autocast.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/ir/builtin_families.h"
 #include "tern/tensor/generator.h"
@@ -43,7 +44,22 @@ V nested_of(Args in) { return tensor_in(in, "is_nested").is_nested(); }
 V quantized_of(Args in) { return tensor_in(in, "is_quantized").is_quantized(); }
 V complex_of(Args in) { return tensor_in(in, "is_complex").is_complex(); }
 V element_size_of(Args in) { return tensor_in(in, "element_size").element_size(); }
-V contiguous_of(Args in) { return tensor_in(in, "is_contiguous").is_contiguous(); }
+V contiguous_of(Args in) {
+  const Tensor& t = tensor_in(in, "is_contiguous");
+  if (in.size() < 2) return t.is_contiguous();
+  return t.is_contiguous(static_cast<MemoryFormat>(integer(in[1]).guard_int(Loc{})));
+}
+V coalesced_of(Args in) {
+  tensor_in(in, "is_coalesced");
+  fail("is_coalesced expected sparse coordinate tensor layout but got Strided");
+}
+// What an autocast scope that names no dtype casts to.
+V autocast_dtype_of(Args in) {
+  need(in, 1, 1, "get_autocast_dtype");
+  if (in[0].string() != "cpu") return DType::float16;
+  const AutocastSetting* now = Autocast::current();
+  return now ? now->dtype : DType::bfloat16;
+}
 template <DeviceType D>
 V on_device(Args in) {
   return tensor_in(in, "the device").device().type == D;
@@ -297,6 +313,16 @@ constexpr BuiltinEntry table[] = {
     {"manual_seed", seed_generator, true},
     {"is_autocast_enabled", never},
     {"is_autocast_cpu_enabled", never},
+    {"get_autocast_dtype", autocast_dtype_of},
+    {"is_vulkan", never},
+    {"is_ipu", never},
+    {"is_xla", never},
+    {"is_maia", never},
+    {"is_mtia", never},
+    {"is_pinned", never},
+    {"is_inference", never},
+    {"is_distributed", never},
+    {"is_coalesced", coalesced_of},
     {"is_grad_enabled", grad_enabled},
 };
 

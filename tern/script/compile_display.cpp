@@ -13,14 +13,17 @@ Val Compiler::list_display(const Expr& e, const Type* hint) {
   const Type* element = wanted ? wanted->element() : nullptr;
   std::vector<const Type*> types;
   const Type* common = nullptr;
-  for (const ExprPtr& item : e.items) {
-    if (item->kind == ExprKind::starred)
-      error(item->at, "starred elements in lists aren't supported: add the lists");
-    Val x = value(*item, element);
+  auto add = [&](Val x) {
     types.push_back(plain(x.type));
     const Type* both = !common ? plain(x.type) : unify(common, plain(x.type));
     common = types.size() == 1 ? plain(x.type) : both ? both : make_union({common, plain(x.type)});
     v.items.push_back(std::move(x));
+  };
+  for (const ExprPtr& item : e.items) {
+    if (item->kind != ExprKind::starred)
+      add(value(*item, element));
+    else
+      for (Val& x : starred_items(*item)) add(std::move(x));
   }
   if (element) {
     for (Val& x : v.items) {

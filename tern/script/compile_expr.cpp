@@ -282,13 +282,9 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
       for (size_t i = 0; i < e.items.size(); ++i) {
         const Expr& item = *e.items[i];
         if (item.kind == ExprKind::starred) {
-          Val t = value(*item.items[0]);
-          Sugar over = plain_value(t);
-          auto items = static_items(iterable(std::move(over), item.at), item.at);
-          if (!items) error(item.at, "cannot statically infer the expected size of a list in this context");
-          for (Sugar& s : *items) {
-            v.items.push_back(as_value(std::move(s), item.at));
-            types.push_back(v.items.back().type);
+          for (Val& x : starred_items(item)) {
+            types.push_back(x.type);
+            v.items.push_back(std::move(x));
           }
           continue;
         }
@@ -310,10 +306,21 @@ Sugar Compiler::sugar(const Expr& e, const Type* hint) {
     case ExprKind::fstring:
       return plain_value(fstring(e));
     case ExprKind::dots:
-      error(e.at, "'...' stands in a subscript only");
+      error(e.at, "Cannot emit expr for: (dots)");
     default:
       error(e.at, "an expression that cannot stand here");
   }
+}
+
+// *t in a display: the items of what has a size that is known.
+std::vector<Val> Compiler::starred_items(const Expr& item) {
+  Sugar over;
+  over.self = value(*item.items[0]);
+  auto items = static_items(iterable(std::move(over), item.at), item.at);
+  if (!items) error(item.at, "cannot statically infer the expected size of a list in this context");
+  std::vector<Val> values;
+  for (Sugar& s : *items) values.push_back(as_value(std::move(s), item.at));
+  return values;
 }
 
 // ---- operators ----

@@ -606,6 +606,11 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
           {"is_leaf", {"aten::is_leaf", Type::boolean()}},
           {"is_xpu", {"prim::is_xpu", Type::boolean()}},
           {"is_mps", {"prim::is_mps", Type::boolean()}},
+          {"is_vulkan", {"prim::is_vulkan", Type::boolean()}},
+          {"is_ipu", {"prim::is_ipu", Type::boolean()}},
+          {"is_xla", {"prim::is_xla", Type::boolean()}},
+          {"is_maia", {"prim::is_maia", Type::boolean()}},
+          {"is_mtia", {"prim::is_mtia", Type::boolean()}},
           {"is_sparse_csr", {"prim::is_sparse_csr", Type::boolean()}},
       };
       if (auto it = properties.find(n); it != properties.end()) {

@@ -134,6 +134,10 @@ void Compiler::annotated_statement(const Stmt& s) {
 void Compiler::delete_statement(const Stmt& s) {
   for (const ExprPtr& t : s.targets) {
     if (t->kind == ExprKind::subscript) {
+      if (t->items.at(1)->kind == ExprKind::slice)
+        error(t->at,
+              "del statements only support deletion at a single index, slicing is not supported (see "
+              "https://github.com/pytorch/pytorch/issues/31430)");
       Args args;
       args.positional.push_back(value(*t->items[0]));
       args.positional.push_back(value(*t->items.at(1)));

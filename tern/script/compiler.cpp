@@ -206,7 +206,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     for (const Expr* p : parts) items.push_back(inner(*p));
     if (head == "Tuple" || head == "tuple") return Type::tuple(items);
     if (head == "Union") return make_union(items);
-    fail_at(source, e.at, fmt::format("unknown type constructor {}", head));
+    fail_at(source, e.at, fmt::format("Unknown type constructor {}", head));
   }
   std::string path = dotted(e);
   if (path.empty())
@@ -214,6 +214,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
             fmt::format("Expression of type {} cannot be used in a type expression",
                         e.kind == ExprKind::constant ? "const"
                         : e.kind == ExprKind::list   ? "list_literal"
+                        : e.kind == ExprKind::dots   ? "dots"
                                                      : "expr"));
   static const std::unordered_map<std::string, const Type*> names = {
       {"Tensor", Type::tensor()},

@@ -225,6 +225,7 @@ class Compiler {
   Val index_tensor(Val base, const Expr& e, std::vector<Val>* indices = nullptr);
   Val comprehension(const Expr& e, const Type* hint);
   static const Type* container_hint(const Type* hint, TypeKind kind);
+  std::vector<Val> starred_items(const Expr& item);
   Val list_display(const Expr& e, const Type* hint);
   Val dict_display(const Expr& e, const Type* hint);
   Val fstring(const Expr& e);

@@ -503,6 +503,18 @@ Val Compiler::call_builtin(const std::string& name, Args args, uint32_t at) {
     if (args.positional.size() > 3) args.keywords.emplace_back("copy", args.positional[3]);
     args.positional.resize(1);
   }
+  // A dtype or a device that may be None, which stands for the tensor's own.
+  if (name == "aten::to" && args.positional.size() >= 2 && args.positional[1].type->is(TypeKind::optional)) {
+    const Type* held = args.positional[1].type->element();
+    std::vector<const char*> order;
+    if (held->is(TypeKind::device)) order = {"device", "dtype", "non_blocking", "copy"};
+    if (held->is(TypeKind::int_)) order = {"dtype", "non_blocking", "copy"};
+    if (!order.empty() && args.positional.size() <= order.size() + 1) {
+      for (size_t i = 1; i < args.positional.size(); ++i)
+        args.keywords.emplace_back(order[i - 1], args.positional[i]);
+      args.positional.resize(1);
+    }
+  }
   if (name == "aten::to" && args.positional.size() == 1 && args.keywords.empty() &&
       args.positional[0].type->is_tensor())
     return args.positional[0];

@@ -410,6 +410,8 @@ ExprPtr ExprParser::strings() {
   ExprPtr formatted;
   while (token().kind == TokenKind::string || token().kind == TokenKind::fstring) {
     if (token().kind == TokenKind::string) {
+      for (char c : token().text.substr(0, token().text.find_first_of("'\"")))
+        if (c == 'b' || c == 'B') fail_at(*source_, token().at, "Unknown Constant expression type");
       text += string_content(*source_, token());
     } else {
       if (!formatted) formatted = node(ExprKind::fstring, at);
@@ -471,6 +473,8 @@ void ExprParser::fstring(const Token& t, std::string& text, Expr& out) {
       }
       if (inner.depth_ > max_nesting) fail_here("nested too deeply");
       out.items.push_back(inner.expression());
+      if (inner.is("="))
+        fail_at(*source_, t.at + static_cast<uint32_t>(start), "Don't support conversion in JoinedStr");
       ++i;
     } else {
       size_t stop = i;

@@ -161,6 +161,7 @@ std::string SourcePrinter::call(const ir::Node& n) {
     name = name.substr(4);
   std::string head = space == "aten" && !is_keyword(name) ? "torch." + name : "ops." + space + "." + name;
   if (kind == "aten::sorted") head = "sorted";
+  if (kind == "aten::grad" || kind == "aten::backward") head = "torch.autograd." + name;
   std::string args;
   auto add = [&](const std::string& text) { args += (args.empty() ? "" : ", ") + text; };
   if (n.op() && is_move(n)) {

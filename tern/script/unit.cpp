@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tern/base/format.h"
+#include "tern/dispatch/autocast.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/script/compiler.h"
 #include "tern/script/functional.h"
@@ -19,6 +20,9 @@ using ir::TypeKind;
 class UnitHost final : public ir::Host {
  public:
   UnitHost(Unit* unit, size_t depth) : unit_(unit), depth_(depth) {}
+  ~UnitHost() override {
+    while (!casts_.empty()) casts_.pop_back();  // the innermost first, where an exception left them
+  }
 
   tern::Value get_attribute(const tern::Value& object, Symbol name) override {
     return at(object, name).get(name);
@@ -32,7 +36,9 @@ class UnitHost final : public ir::Host {
     if (!f) failf(ErrorKind::type, "{} has no method '{}'", o.type->name.view(), name.view());
     std::vector<tern::Value> all{object};
     all.insert(all.end(), args.begin(), args.end());
-    return f->call(all);
+    tern::Value result = f->call(all);
+    if (is_autocast(*o.type)) cast_from_here(o, name);
+    return result;
   }
   tern::Value call_function(const ir::Node& node, Span<const tern::Value> args) override {
     const tern::Value* name = node.attribute("name");
@@ -57,8 +63,25 @@ class UnitHost final : public ir::Host {
             v.kind_name());
     return *o;
   }
+  // torch.autocast in a script is an object of PyTorch's class, whose methods say nothing of what it does.
+  static bool is_autocast(const ClassType& type) {
+    std::string_view name = type.name.view();
+    return name.starts_with("__torch__.torch.") && name.ends_with("amp.autocast_mode.autocast");
+  }
+  void cast_from_here(const Object& o, Symbol name) {
+    if (name.view() == "__exit__" && !casts_.empty()) casts_.pop_back();
+    if (name.view() != "__enter__") return;
+    auto attribute = [&](const char* of) { return o.get(Symbol(of)); };
+    // Scopes of other devices change nothing here.
+    bool here = attribute("device").string() == "cpu";
+    casts_.push_back(here ? std::make_unique<Autocast>(
+                                AutocastSetting{static_cast<DType>(attribute("fast_dtype").to_int()),
+                                                attribute("_enabled").to_bool(), true})
+                          : nullptr);
+  }
   Unit* unit_;
   size_t depth_;
+  std::vector<std::unique_ptr<Autocast>> casts_;  // open scopes
 };
 
 thread_local size_t call_depth = 0;

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import subprocess
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import pytest
@@ -238,3 +238,133 @@ def test_a_script_stays_one_when_it_is_saved(tmp_path):
     assert back.training and back.other(torch.ones(1)).tolist() == [2.0]
     assert [name for name, _ in back.named_children()] == ["drop", "same"]
     assert back.eval()(torch.ones(3)).tolist() == [1.0, 1.0, 1.0]
+
+
+class Cast(nn.Module):
+    """What torch.autocast casts in a script: every kind of operator that its list knows, and some that it does not."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.conv = nn.Conv2d(1, 2, 3, bias=False)  # PyTorch leaves a bias as it is and then refuses it
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x)
+            image = self.conv(y.view(1, 1, 4, 4))
+            added = y + y
+            exp = torch.exp(y)
+            soft = torch.softmax(y, 1), torch.log_softmax(y, 1), torch.log_softmax(y, 1, dtype=torch.float64)
+            total = y.sum(), torch.sum(y, 1), y.cumsum(0)
+            normed = nn.functional.layer_norm(y, [4])
+            relu, joined, einsum = torch.relu(y), torch.cat([x, x]), torch.einsum("ij,jk->ik", [x, x])
+            in_place = y.clone().mul_(2)
+            with torch.autocast("cpu", enabled=False):
+                plain = self.linear(x)
+            again = x @ x
+            doubles = x.double() @ x.double()
+        return [y, image, added, exp, *soft, *total, normed, relu, joined, einsum, in_place, plain, again, doubles, self.linear(x)]
+
+
+class CastTo(nn.Module):
+    """A scope without a dtype, one of another device, and one that an exception ends."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x, fail: bool = False):
+        with torch.autocast("cpu"):
+            y = self.linear(x)
+            if fail:
+                raise ValueError("in the scope")
+        with torch.autocast("cuda"):
+            z = self.linear(x)
+        with torch.cpu.amp.autocast():
+            w = self.linear(x)
+        return [y, z, w]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("made", [Cast, CastTo])
+def test_autocast_in_a_script(made, tmp_path):
+    torch.manual_seed(0)
+    path, again = str(tmp_path / "m.pt"), str(tmp_path / "again.pt")
+    torch.jit.script(made()).save(path)
+    x = torch.randn(4, 4)
+    expected = torch.jit.load(path)(x)
+    model = tern.load(path)
+    for got in (model(to_tern(x)), model.run(to_tern(x), backend="native"), model.run(to_tern(x), backend="interpreter")):
+        assert [str(t.dtype).split(".")[-1] for t in got] == [str(t.dtype).split(".")[-1] for t in expected]
+        for ours, theirs in zip(got, expected):
+            torch.testing.assert_close(torch.tensor(ours.detach().tolist(), dtype=theirs.dtype), theirs.detach(), rtol=1e-2, atol=1e-2)
+    tern.save(model, again)
+    for ours, theirs in zip(torch.jit.load(again)(x), expected):
+        assert ours.dtype == theirs.dtype and torch.equal(ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cast_ends_with_an_exception(tmp_path):
+    path = str(tmp_path / "m.pt")
+    torch.jit.script(CastTo()).save(path)
+    model, x = tern.load(path), to_tern(torch.randn(4, 4))
+    with pytest.raises(Exception, match="in the scope"):
+        model(x, True)
+    assert (x @ x).dtype == tern.float32
+
+
+class Point(NamedTuple):
+    x: Tensor
+    y: Optional[int] = 3
+
+
+class Segment(NamedTuple):
+    begin: Point
+    others: List[Point]
+
+
+def named_results(x) -> Tuple[Segment, Dict[str, Optional[Point]], List[Tuple[int, Point]]]:
+    p = Point(x)
+    q = Point(x + 1, None)
+    nothing: Optional[Point] = None
+    return Segment(p, [q, p]), {"p": p, "none": nothing}, [(1, q)]
+
+
+def test_named_tuples_keep_their_names(tmp_path):
+    path = str(tmp_path / "f.pt")
+    torch.jit.script(named_results).save(path)
+    x = torch.ones(2)
+    expected = torch.jit.load(path)(x)
+    got = tern.load(path)(to_tern(x))
+
+    def same(ours, theirs):
+        if isinstance(theirs, Tensor):
+            return ours.tolist() == theirs.tolist()
+        if isinstance(theirs, dict):
+            return list(ours) == list(theirs) and all(same(ours[k], theirs[k]) for k in theirs)
+        if isinstance(theirs, (list, tuple)):
+            names = [getattr(type(v), "_fields", None) for v in (ours, theirs)]
+            return names[0] == names[1] and type(ours).__name__ == type(theirs).__name__ and all(map(same, ours, theirs)) and len(ours) == len(theirs)
+        return ours == theirs
+
+    assert same(got, expected)
+    assert got[0].others[1].y == 3 and type(got[0].begin) is type(got[2][0][1])
+
+
+def test_gradients_in_a_script_are_written_as_pytorch_writes_them(tmp_path):
+    @torch.jit.script
+    def f(x):
+        x = x.detach().requires_grad_()
+        y = (x * x).sum()
+        torch.autograd.backward([y * 2])
+        g = torch.autograd.grad([(x * x).sum()], [x], create_graph=True)[0]
+        (x * 3).sum().backward()
+        assert g is not None
+        return g
+
+    path, again = str(tmp_path / "f.pt"), str(tmp_path / "again.pt")
+    f.save(path)
+    model = tern.load(path)
+    assert model.code == torch.jit.load(path).code
+    tern.save(model, again)
+    assert torch.equal(torch.jit.load(again)(torch.ones(2)), f(torch.ones(2)))
