@@ -225,7 +225,27 @@ void Compiler::augmented(const Stmt& s) {
   if (strict_ && (s.op == "//" || s.op == "@"))
     error(s.at,
           fmt::format("unsupported kind of augmented assignment: {}", s.op == "@" ? "MatMult" : "FloorDiv"));
-  Val old = value(target);
+  // x[mask] += 1: the elements are picked, changed and put back; slices and numbers give a view.
+  Val whole, places, old;
+  bool picked = false;
+  if (target.kind == ExprKind::subscript) {
+    Val base = materialise(value(*target.items[0]));
+    if (base.type->is_tensor()) {
+      std::vector<Val> indices;
+      old = whole = index_tensor(base, target, &indices);
+      picked = !indices.empty();
+      if (picked) {
+        places.kind = Val::list;
+        places.items = std::move(indices);
+        places.type = Type::list(Type::optional(Type::tensor()));
+        places = materialise(std::move(places));
+        Args args;
+        args.positional = {whole, places};
+        old = call_builtin("aten::index", std::move(args), target.at);
+      }
+    }
+  }
+  if (!old.type) old = value(target);
   Val by = value(*s.value);
   static const std::unordered_map<std::string, std::string> in_place = {
       {"+", "aten::add_"},         {"-", "aten::sub_"},         {"*", "aten::mul_"},
@@ -240,10 +260,16 @@ void Compiler::augmented(const Stmt& s) {
     Args args;
     args.positional = {old, by};
     Val v = call_builtin(it->second, std::move(args), s.at);
+    if (picked) {
+      Args put;
+      put.positional = {whole, places, v};
+      call_builtin("aten::index_put_", std::move(put), target.at);
+      return;
+    }
     // A name keeps the changed tensor; a place in a container already holds it.
     if (target.kind == ExprKind::name)
       assign(target, v);
-    else if (target.kind == ExprKind::subscript && !value(*target.items[0]).type->is_tensor())
+    else if (target.kind == ExprKind::subscript && !whole.type)
       assign(target, v);
     return;
   }

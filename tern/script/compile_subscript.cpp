@@ -198,7 +198,7 @@ Val Compiler::index_tensor(Val base, const Expr& e, std::vector<Val>* indices) {
   }
   if (tensors.empty()) return v;
   if (after_dots && tensors.back().first < 0)
-    error(e.at, "a tensor index after '...' is not supported: write the leading dimensions out");
+    error(e.at, "Ellipses followed by tensor indexing is currently not supported");
   std::vector<Val> list;
   for (auto& [d, t] : tensors) {
     while (static_cast<int64_t>(list.size()) < d) list.push_back(constant(tern::Value()));

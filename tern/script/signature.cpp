@@ -370,7 +370,15 @@ const ir::Type* make_union(std::vector<const ir::Type*> types) {
   };
   for (const Type* t : types) add(add, t);
   if (flat.size() == 1) return flat[0];
-  std::sort(flat.begin(), flat.end(), [](const Type* a, const Type* b) {
+  // The order in which PyTorch writes them.
+  static constexpr TypeKind order[] = {
+      TypeKind::any,    TypeKind::enum_,    TypeKind::tensor, TypeKind::tuple,     TypeKind::list,
+      TypeKind::dict,   TypeKind::number,   TypeKind::float_, TypeKind::complex_,  TypeKind::future,
+      TypeKind::int_,   TypeKind::none,     TypeKind::string, TypeKind::generator, TypeKind::bool_,
+      TypeKind::device, TypeKind::function, TypeKind::class_, TypeKind::interface};
+  auto rank = [](const Type* t) { return std::find(std::begin(order), std::end(order), t->kind()); };
+  std::sort(flat.begin(), flat.end(), [&](const Type* a, const Type* b) {
+    if (rank(a) != rank(b)) return rank(a) < rank(b);
     return a->str(ir::TypeStyle::annotation) < b->str(ir::TypeStyle::annotation);
   });
   if (flat.size() == 2)

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import subprocess
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import pytest
@@ -368,3 +368,25 @@ def test_gradients_in_a_script_are_written_as_pytorch_writes_them(tmp_path):
     assert model.code == torch.jit.load(path).code
     tern.save(model, again)
     assert torch.equal(torch.jit.load(again)(torch.ones(2)), f(torch.ones(2)))
+
+
+def of_many_types(v: Union[int, Tensor, List[str], None, str, bool, Dict[str, int], Tuple[int, float], List[int]]) -> str:
+    if v is None:
+        return "none"
+    if isinstance(v, int):
+        return "int"
+    elif isinstance(v, Tensor):
+        return "tensor"
+    elif isinstance(v, List[str]):
+        return "strings"
+    else:
+        return "another"
+
+
+def test_unions_are_written_in_the_order_of_pytorch(tmp_path):
+    path = str(tmp_path / "f.pt")
+    torch.jit.script(of_many_types).save(path)
+    model, expected = tern.load(path), torch.jit.load(path)
+    assert model.code == expected.code
+    for v in (3, None, ["a"], "a", torch.ones(1)):
+        assert model(to_tern(v)) == expected(v)
