@@ -28,10 +28,69 @@ int first_nan(int info, int n, const T* a) {
   return info;
 }
 
+// OpenBLAS takes what is multiplied by zero for zero, also infinity and NaN: matrices that hold them go by
+// the textbook, column by column.
+template <class T>
+bool is_finite(int64_t n, const T* a) {
+  return std::all_of(a, a + n,
+                     [](const T& v) { return std::isfinite(std::real(v)) && std::isfinite(std::imag(v)); });
+}
+
+template <class T>
+int plain_lu(int m, int n, T* a, int32_t* pivots) {
+  auto at = [&](int r, int c) -> T& { return a[r + static_cast<int64_t>(c) * m]; };
+  auto size = [](const T& v) { return std::abs(std::real(v)) + std::abs(std::imag(v)); };
+  int info = 0;
+  for (int k = 0; k < std::min(m, n); ++k) {
+    int pivot = k;
+    for (int r = k + 1; r < m; ++r)
+      if (size(at(r, k)) > size(at(pivot, k))) pivot = r;
+    pivots[k] = pivot + 1;
+    if (at(pivot, k) == T(0)) {
+      if (!info) info = k + 1;
+      continue;
+    }
+    for (int c = 0; c < n && pivot != k; ++c) std::swap(at(k, c), at(pivot, c));
+    for (int r = k + 1; r < m; ++r) at(r, k) /= at(k, k);
+    for (int c = k + 1; c < n; ++c)
+      for (int r = k + 1; r < m; ++r) at(r, c) -= at(r, k) * at(k, c);
+  }
+  return info;
+}
+
+// The lower factor; the upper one is its conjugate transpose. A pivot that is not positive ends it, NaN too.
+template <class T>
+int plain_cholesky(bool upper, int n, T* a) {
+  auto conjugate = [](const T& v) {
+    if constexpr (std::is_floating_point_v<T>)
+      return v;
+    else
+      return std::conj(v);
+  };
+  auto place = [&](int r, int c) -> T& {
+    return upper ? a[c + static_cast<int64_t>(r) * n] : a[r + static_cast<int64_t>(c) * n];
+  };
+  auto get = [&](int r, int c) { return upper ? conjugate(place(r, c)) : place(r, c); };
+  for (int k = 0; k < n; ++k) {
+    auto pivot = std::real(get(k, k));
+    for (int c = 0; c < k; ++c) pivot -= std::norm(get(k, c));
+    place(k, k) = pivot > 0 ? std::sqrt(pivot) : pivot;
+    if (!(pivot > 0)) return k + 1;
+    for (int r = k + 1; r < n; ++r) {
+      T v = get(r, k);
+      for (int c = 0; c < k; ++c) v -= get(r, c) * conjugate(get(k, c));
+      v /= std::sqrt(pivot);
+      place(r, k) = upper ? conjugate(v) : v;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 template <>
 int lu(int m, int n, float* a, int32_t* pivots) {
+  if (!is_finite(static_cast<int64_t>(m) * n, a)) return plain_lu(m, n, a, pivots);
   return LAPACK(LAPACKE_sgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
@@ -40,6 +99,7 @@ int lu_solve(char trans, int n, int columns, const float* lu, const int32_t* piv
 }
 template <>
 int cholesky(bool upper, int n, float* a) {
+  if (!is_finite(static_cast<int64_t>(n) * n, a)) return plain_cholesky(upper, n, a);
   return first_nan(LAPACK(LAPACKE_spotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
@@ -118,6 +178,7 @@ int eig(int n, float* a, std::complex<float>* values, std::complex<float>* vecto
 }
 template <>
 int lu(int m, int n, double* a, int32_t* pivots) {
+  if (!is_finite(static_cast<int64_t>(m) * n, a)) return plain_lu(m, n, a, pivots);
   return LAPACK(LAPACKE_dgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
@@ -126,6 +187,7 @@ int lu_solve(char trans, int n, int columns, const double* lu, const int32_t* pi
 }
 template <>
 int cholesky(bool upper, int n, double* a) {
+  if (!is_finite(static_cast<int64_t>(n) * n, a)) return plain_cholesky(upper, n, a);
   return first_nan(LAPACK(LAPACKE_dpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
@@ -204,6 +266,7 @@ int eig(int n, double* a, std::complex<double>* values, std::complex<double>* ve
 }
 template <>
 int lu(int m, int n, std::complex<float>* a, int32_t* pivots) {
+  if (!is_finite(static_cast<int64_t>(m) * n, a)) return plain_lu(m, n, a, pivots);
   return LAPACK(LAPACKE_cgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
@@ -213,6 +276,7 @@ int lu_solve(char trans, int n, int columns, const std::complex<float>* lu, cons
 }
 template <>
 int cholesky(bool upper, int n, std::complex<float>* a) {
+  if (!is_finite(static_cast<int64_t>(n) * n, a)) return plain_cholesky(upper, n, a);
   return first_nan(LAPACK(LAPACKE_cpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
@@ -281,6 +345,7 @@ int eig(int n, std::complex<float>* a, std::complex<float>* values, std::complex
 }
 template <>
 int lu(int m, int n, std::complex<double>* a, int32_t* pivots) {
+  if (!is_finite(static_cast<int64_t>(m) * n, a)) return plain_lu(m, n, a, pivots);
   return LAPACK(LAPACKE_zgetrf)(kColumns, m, n, a, at_least_one(m), pivots);
 }
 template <>
@@ -290,6 +355,7 @@ int lu_solve(char trans, int n, int columns, const std::complex<double>* lu, con
 }
 template <>
 int cholesky(bool upper, int n, std::complex<double>* a) {
+  if (!is_finite(static_cast<int64_t>(n) * n, a)) return plain_cholesky(upper, n, a);
   return first_nan(LAPACK(LAPACKE_zpotrf)(kColumns, upper ? 'U' : 'L', n, a, at_least_one(n)), n, a);
 }
 template <>
