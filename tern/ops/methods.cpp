@@ -6,14 +6,15 @@
 namespace tern {
 
 Tensor Tensor::detach(Loc loc) const { return tern::detach(*this, loc); }
+// An integer may go on as a size or an index, which a trace records.
 Scalar Tensor::item(Loc loc) const {
-  // item<T>() says no place: its value is a number of the program's. Without T an integer may go on as a size
-  // or an index, which a trace records.
-  bool integer = is_integral(dtype());
-  if (!loc)
-    note_left(*this, integer ? "a Python integer" : dtype() == kBool ? "a Python boolean" : "a Python float");
-  else if (!integer)
-    note_left(*this, "a Python number");
+  if (!is_integral(dtype())) note_left(*this, "a Python number");
+  return tern::item(*this, loc);
+}
+Scalar Tensor::taken_out(Loc loc) const {
+  note_left(*this, is_integral(dtype()) ? "a Python integer"
+                   : dtype() == kBool   ? "a Python boolean"
+                                        : "a Python float");
   return tern::item(*this, loc);
 }
 

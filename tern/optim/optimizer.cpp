@@ -27,7 +27,8 @@ void Optimizer::add_params(std::vector<Tensor> params) {
   }
   if (repeated)
     warn("UserWarning",
-         "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error");
+         "optimizer contains a parameter group with duplicate parameters; in future, this will cause an "
+         "error");
   states_.emplace_back(params.size());
   params_.push_back(std::move(params));
 }

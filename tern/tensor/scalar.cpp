@@ -12,11 +12,11 @@ namespace tern {
 
 namespace {
 // A number that is a float when the program runs; the capture must know it now.
-double guard_real(SymInt s) { return ShapeEnv::of(s).guard_real(s, Loc{}); }
+double guard_real(SymInt s, Loc loc) { return ShapeEnv::of(s).guard_real(s, loc); }
 }  // namespace
 
-int64_t Scalar::to_int() const {
-  if (is_symbolic() && int_.is_real()) return static_cast<int64_t>(guard_real(int_));
+int64_t Scalar::to_int(Loc loc) const {
+  if (is_symbolic() && int_.is_real()) return static_cast<int64_t>(guard_real(int_, loc));
   switch (kind_) {
     case Kind::float_:
       return static_cast<int64_t>(number_[0]);
@@ -24,12 +24,12 @@ int64_t Scalar::to_int() const {
       if (number_[1] != 0) fail("value cannot be converted to type int64_t without overflow");
       return static_cast<int64_t>(number_[0]);
     default:
-      return int_.guard_int(Loc{});
+      return int_.guard_int(loc);
   }
 }
 
-double Scalar::to_double() const {
-  if (is_symbolic() && int_.is_real()) return guard_real(int_);
+double Scalar::to_double(Loc loc) const {
+  if (is_symbolic() && int_.is_real()) return guard_real(int_, loc);
   switch (kind_) {
     case Kind::float_:
       return number_[0];
@@ -37,19 +37,19 @@ double Scalar::to_double() const {
       if (number_[1] != 0) fail("value cannot be converted to type double without overflow");
       return number_[0];
     default:
-      return static_cast<double>(int_.guard_int(Loc{}));
+      return static_cast<double>(int_.guard_int(loc));
   }
 }
 
-bool Scalar::to_bool() const {
-  if (is_symbolic()) return sym_ne(*this, 0).guard_bool(Loc{});
+bool Scalar::to_bool(Loc loc) const {
+  if (is_symbolic()) return sym_ne(*this, 0).guard_bool(loc);
   switch (kind_) {
     case Kind::float_:
       return number_[0] != 0;
     case Kind::complex_:
       return number_[0] != 0 || number_[1] != 0;
     default:
-      return int_.guard_int(Loc{}) != 0;
+      return int_.guard_int(loc) != 0;
   }
 }
 

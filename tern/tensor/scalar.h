@@ -32,10 +32,10 @@ class Scalar {
   bool is_complex() const { return kind_ == Kind::complex_; }
   bool is_symbolic() const { return kind_ == Kind::int_ && int_.is_symbolic(); }
 
-  SymInt sym() const { return int_; }  // precondition: is_int()
-  int64_t to_int() const;              // truncates; throws for a complex number with an imaginary part
-  double to_double() const;            // throws for a complex number with an imaginary part
-  bool to_bool() const;
+  SymInt sym() const { return int_; }    // precondition: is_int()
+  int64_t to_int(Loc loc = {}) const;    // truncates; throws for a complex number with an imaginary part
+  double to_double(Loc loc = {}) const;  // throws for a complex number with an imaginary part
+  bool to_bool(Loc loc = {}) const;
   std::complex<double> to_complex() const;
   const double* parts() const { return number_; }  // real and imaginary; precondition: is_complex()
   DType dtype() const;          // int64, default float, bool, complex: what an operator sees

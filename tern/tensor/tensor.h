@@ -148,15 +148,16 @@ class Tensor {
 
   // One number out. Throws unless there is exactly one element; under export gives an unbacked symbol.
   Scalar item(Loc loc = Loc::here()) const;
+  Scalar taken_out(Loc loc = Loc::here()) const;  // the same for item<T>(): it is a number of the program's
   template <class T>
   T item(Loc loc = Loc::here()) const {
-    Scalar s = item(loc);
+    Scalar s = taken_out(loc);
     if constexpr (std::is_same_v<T, bool>)
-      return s.to_bool();
+      return s.to_bool(loc);
     else if constexpr (std::is_floating_point_v<T>)
-      return static_cast<T>(s.to_double());
+      return static_cast<T>(s.to_double(loc));
     else
-      return static_cast<T>(s.to_int());
+      return static_cast<T>(s.to_int(loc));
   }
   template <class T>
   std::vector<T> to_vector()

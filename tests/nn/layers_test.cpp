@@ -401,11 +401,16 @@ TEST(Layers, BadOptionsAreRefused) {
   EXPECT_EQ(error_of([] { Embedding({.count = 3, .dim = 4, .padding_idx = 5}); }),
             "Padding_idx must be within num_embeddings");
   EXPECT_EQ(error_of([] { InstanceNorm2d(3)(wave({2, 3})); }), "expected 3D or 4D input (got 2D input)");
-  EXPECT_EQ(error_of([] { InstanceNorm2d({.features = 3, .affine = true})(wave({2, 4, 2, 2})); }),
+  EXPECT_EQ(error_of([] {
+              InstanceNorm2d({.features = 3, .affine = true})(wave({2, 4, 2, 2}));
+            }),
             "expected input's size at dim=1 to match num_features (3), but got: 4.");
-  EXPECT_EQ(error_of([] { InstanceNorm1d(3)(wave({2, 3, 1})); }),
+  EXPECT_EQ(error_of([] {
+              InstanceNorm1d(3)(wave({2, 3, 1}));
+            }),
             "Expected more than 1 spatial element when training, got input size torch.Size([2, 3, 1])");
-  EXPECT_EQ(error_of([] { AlphaDropout(-0.5); }), "dropout probability has to be between 0 and 1, but got -0.5");
+  EXPECT_EQ(error_of([] { AlphaDropout(-0.5); }),
+            "dropout probability has to be between 0 and 1, but got -0.5");
   EXPECT_EQ(error_of([] { BatchNorm2d(3)(wave({2, 3})); }), "expected 4D input (got 2D input)");
   EXPECT_EQ(error_of([] {
               BatchNorm2d(3)(wave({1, 3, 1, 1}));

@@ -45,7 +45,7 @@ def test_info_says_what_goes_in_and_out(model):
 def test_info_calls_dims_what_the_file_calls_them(model):
     assert tern("convert", model / "net.pt", model / "open.onnx", "--shapes", "input:rowsx8").returncode == 0
     lines = tern("info", model / "open.onnx").stdout.split("\n")
-    assert "  input                    float32[rows, 8]" in lines
+    assert "  input_1                  float32[rows, 8]" in lines
     assert "  rows                     [0, int_oo]" in lines
     assert json.loads(tern("info", model / "open.onnx", "--json").stdout)["dims"] == {"rows": "[0, int_oo]"}
 
