@@ -398,8 +398,8 @@ TEST(Module, ParametersInAListAndByName) {
   EXPECT_EQ(ParameterList().str(), "ParameterList()");
 
   net.dict.insert("v", zeros({2}));
-  net.dict["w"] = full({1}, 5);
-  net.list[0] = full({2}, 2);
+  net.dict["w"] = full({1}, 5.0);
+  net.list[0] = full({2}, 2.0);
   EXPECT_EQ(net.dict.size(), 2u);
   EXPECT_TRUE(net.dict.contains("v"));
   EXPECT_FALSE(net.dict.contains("u"));
