@@ -63,6 +63,7 @@ Tensor tensor_for(std::string_view name, const Trial& trial, DType dtype) {
   if (has_word(name, {"index", "indices", "buckets", "repeats"})) return zeros(sizes, kLong);
   if (!trial.values && has_word(name, {"target"})) return zeros(sizes, kLong);
   if (has_word(name, {"mask", "condition"})) return ones(sizes, kBool);
+  if (is_quantized(dtype)) return quantize_per_tensor(ones(sizes, kFloat), 0.1, 0, dtype);
   return ones(sizes, dtype);
 }
 
@@ -174,7 +175,11 @@ std::vector<DType> dtypes_of(const Op& op) {
 std::string dtypes_text(const Op& op) {
   const std::vector<DType> types = dtypes_of(op);
   const std::string schema = op.schema().str();
-  if (types.empty()) return schema.find("__torch__.torch.classes") != std::string::npos ? "packed" : "?";
+  if (types.empty())
+    return (schema.find("__torch__.torch.classes") != std::string::npos ||
+            schema.find("packed") != std::string::npos)
+               ? "packed"
+               : "?";
   auto has = [&](DType d) { return std::find(types.begin(), types.end(), d) != types.end(); };
   struct Kind {
     const char* word;

@@ -17,10 +17,10 @@ struct Call {
 };
 constexpr Call calls[] = {
     // recurrent
-    {"aten::lstm.input aten::lstm_cell",
-     "input=f3x2x4 hx=f1x2x5,f1x2x5 params=f20x4,f20x5,f20,f20 has_biases=true"},
+    {"aten::lstm_cell", "input=f2x4 hx=f2x5,f2x5 w_ih=f20x4 w_hh=f20x5"},
+    {"aten::lstm.input", "input=f3x2x4 hx=f1x2x5,f1x2x5 params=f20x4,f20x5,f20,f20 has_biases=true"},
     {"aten::lstm.data",
-     "data=f5x4 batch_sizes=i3 hx=f1x2x5,f1x2x5 params=f20x4,f20x5,f20,f20 has_biases=true batch_sizes=i1=5"},
+     "data=f4x4 batch_sizes=i2=2 hx=f1x2x5,f1x2x5 params=f20x4,f20x5,f20,f20 has_biases=true"},
     {"aten::gru.input", "input=f3x2x4 hx=f1x2x5 params=f15x4,f15x5,f15,f15 has_biases=true"},
     {"aten::rnn_tanh.input aten::rnn_relu.input",
      "input=f3x2x4 hx=f1x2x5 params=f5x4,f5x5,f5,f5 has_biases=true"},
@@ -109,7 +109,7 @@ constexpr Call calls[] = {
     {"aten::_pdist_backward", "grad=f3 self=f3x2 p=2 pdist=f3"},
     {"aten::_scaled_mm", "self=f16x16 mat2=f16x16 scale_a=s scale_b=s"},
     {"transformers::grouped_mm_fallback", "input=f4x3 weight=f2x3x5 offs=w2=2"},
-    {"transformers::grouped_mm_weight", "input=f3x4 other=f4x5 offs=w2=2"},
+    {"transformers::grouped_mm_weight", "input=f4x3 other=f4x5 offs=w1=4"},
     // losses
     {"aten::nll_loss2d", "self=f1x2x3x3 target=i1x3x3"},
     {"aten::_ctc_loss", "log_probs=f4x1x3 targets=i1x2=1 input_lengths=4 target_lengths=2"},
@@ -122,8 +122,8 @@ constexpr Call calls[] = {
     {"aten::_amp_update_scale", "self=s1 growth_tracker=w1=0 found_inf=s1"},
     // copies, differences, lists
     {"aten::gradient.scalarrayarray", "self=f3x3 spacing=1,1 dim=0,1"},
-    {"aten::gradient.tensorarrayint", "self=f3x3 spacing=s dim=0"},
-    {"aten::gradient.tensorarray", "self=f3x3 spacing=s,s dim=0,1"},
+    {"aten::gradient.tensorarrayint", "self=f3x3 spacing=f3 dim=0"},
+    {"aten::gradient.tensorarray", "self=f3x3 spacing=f3,f3 dim=0,1"},
     {"aten::_rowwise_prune", "weight=f3x2 mask=b3 compressed_indices_dtype=long"},
     {"aten::empty_permuted", "size=2,3 physical_layout=0,1 dtype=f"},
     {"aten::diagonal_backward", "grad_output=f3 input_sizes=3,3 offset=0 dim1=0 dim2=1"},
@@ -132,7 +132,7 @@ constexpr Call calls[] = {
     {"aten::unflatten_dense_tensors", "flat=f5 tensors=f3,f2"},
     {"aten::narrow.Tensor", "self=f3 dim=0 start=i=0 length=2"},
     {"aten::histogramdd.TensorList_bins", "self=f4x1 bins=f3"},
-    {"aten::_sobol_engine_draw", "quasi=f2 n=1 sobolstate=i2x30 dimension=2 num_generated=0 dtype=f"},
+    {"aten::_sobol_engine_draw", "quasi=i2 n=1 sobolstate=i2x30 dimension=2 num_generated=0 dtype=f"},
     {"prims::broadcast_in_dim", "a=f3 shape=2,3 broadcast_dimensions=1"},
     {"prims::transpose", "a=f2x3 permutation=1,0"},
     {"aten::_jagged_to_padded_dense_forward", "values=f2x3 offsets=i1 max_lengths=2"},
