@@ -53,3 +53,10 @@ def test_the_same_kind_and_words(call):
 
 def test_what_is_accepted():
     assert (~tern.tensor([True])).tolist() == [False] and (+tern.ones(2, dtype=tern.int32)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("make", ["T.zeros(2, dtype=T.quint8)", "T.ones(2, dtype=T.qint8)", "T.full((2,), 1, dtype=T.qint32)"])
+def test_quantized_tensors_have_a_scale_first(make):
+    for module in (torch, tern):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            eval(make, {"T": module})

@@ -515,8 +515,7 @@ void kernel_gather(const args::gather& a, Out out) {
     using T = decltype(zero);
     const T* from = static_cast<const T*>(self.data());
     T* to = static_cast<T*>(result.data());
-    for_each_index(self, dim, a.index, result, true,
-                   [from, to](int64_t s, int64_t o) { to[o] = from[s]; });
+    for_each_index(self, dim, a.index, result, true, [from, to](int64_t s, int64_t o) { to[o] = from[s]; });
   });
 }
 Tensor body_take_along_dim(const args::take_along_dim& a) {
