@@ -167,7 +167,21 @@ template <Name name>
 PyObject* unary(PyObject* a) {
   return call_named<name>({a});
 }
-PyObject* positive(PyObject* a) { return Py_NewRef(a); }
+PyObject* positive(PyObject* a) {
+  if (tensor_of(a).dtype() == kBool) {
+    PyErr_SetString(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+    return nullptr;
+  }
+  return Py_NewRef(a);
+}
+PyObject* invert(PyObject* a) {
+  if (!is_integral(tensor_of(a).dtype(), true)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return nullptr;
+  }
+  return call_named<"aten::bitwise_not">({a});
+}
 
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   if (!is_operand(b) && (op == Py_EQ || op == Py_NE) && is_array(b))
@@ -624,7 +638,7 @@ void bind_tensor(nb::module_& m) {
       {Py_nb_negative, slot(unary<"aten::neg">)},
       {Py_nb_positive, slot(positive)},
       {Py_nb_absolute, slot(unary<"aten::abs">)},
-      {Py_nb_invert, slot(unary<"aten::bitwise_not">)},
+      {Py_nb_invert, slot(invert)},
       {Py_nb_inplace_add, slot(binary<"aten::add_">)},
       {Py_nb_inplace_subtract, slot(binary<"aten::sub_">)},
       {Py_nb_inplace_multiply, slot(binary<"aten::mul_">)},

@@ -634,6 +634,8 @@ void copy_elements(const Tensor& from, const Tensor& to) {
 }
 
 void fill_elements(const Tensor& t, const Scalar& value) {
+  if (is_quantized(t.dtype()))
+    failf(ErrorKind::not_supported, "\"fill_cpu\" not implemented for '{}'", script_name(t.dtype()));
   if (t.int_numel() == 0) return;
   if (value.is_complex() && value.to_complex().imag() != 0 && !t.is_complex() && t.dtype() != kBool)
     failf("value cannot be converted to type {} without overflow", number_type(t.dtype()));

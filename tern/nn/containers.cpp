@@ -35,4 +35,45 @@ void index_out_of_range(std::string_view what, size_t index, size_t size) {
 }
 void no_such_key(std::string_view key) { failf(ErrorKind::value, "ModuleDict has no key '{}'", key); }
 
+ParameterList::ParameterList() : items_(new_shared<std::vector<Parameter>>()) { name_type<ParameterList>(); }
+ParameterList::ParameterList(std::initializer_list<Tensor> tensors) : ParameterList() {
+  for (const Tensor& t : tensors) push_back(t);
+}
+ParameterList::ParameterList(const ParameterList& o) : Module(o), items_(o.items_) {
+  if (Cloning::current()) items_ = new_shared<std::vector<Parameter>>(*o.items_);
+}
+void ParameterList::push_back(const Tensor& tensor) {
+  items_->push_back(register_parameter(std::to_string(size()), tensor));
+}
+Parameter& ParameterList::operator[](size_t i) const {
+  if (i >= size()) index_out_of_range("ParameterList", i, size());
+  return (*items_)[i];
+}
+
+ParameterDict::ParameterDict() : items_(new_shared<std::vector<Item>>()) { name_type<ParameterDict>(); }
+ParameterDict::ParameterDict(std::initializer_list<std::pair<std::string_view, Tensor>> items)
+    : ParameterDict() {
+  for (const auto& [key, tensor] : items) insert(key, tensor);
+}
+ParameterDict::ParameterDict(const ParameterDict& o) : Module(o), items_(o.items_) {
+  if (Cloning::current()) items_ = new_shared<std::vector<Item>>(*o.items_);
+}
+void ParameterDict::insert(std::string_view key, const Tensor& tensor) {
+  Parameter added = register_parameter(key, tensor);
+  if (Parameter* there = find(key))
+    *there = tensor;
+  else
+    items_->emplace_back(std::string(key), added);
+}
+bool ParameterDict::contains(std::string_view key) const { return find(key) != nullptr; }
+Parameter& ParameterDict::operator[](std::string_view key) const {
+  if (Parameter* found = find(key)) return *found;
+  no_such_key(key);
+}
+Parameter* ParameterDict::find(std::string_view key) const {
+  for (Item& item : *items_)
+    if (item.first == key) return &item.second;
+  return nullptr;
+}
+
 }  // namespace tern::nn

@@ -1,5 +1,5 @@
 // Modules that hold modules: Sequential, ModuleList, ModuleDict, and AnyLayer, which is any layer Tensor ->
-// Tensor.
+// Tensor; ParameterList and ParameterDict, which hold parameters.
 #pragma once
 #include <initializer_list>
 #include <typeinfo>
@@ -151,6 +151,43 @@ class ModuleDict : public Module {
 
  private:
   Shared<std::vector<std::pair<std::string, M>>> items_;
+};
+
+// Parameters in a row. Plain tensors become parameters; assigning to an item replaces it in the module.
+class ParameterList : public Module {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.container.ParameterList";
+  ParameterList();
+  ParameterList(std::initializer_list<Tensor> tensors);
+  ParameterList(const ParameterList& o);
+  void push_back(const Tensor& tensor);
+  size_t size() const { return items_->size(); }
+  Parameter& operator[](size_t i) const;  // throws IndexError
+  auto begin() const { return items_->begin(); }
+  auto end() const { return items_->end(); }
+
+ private:
+  Shared<std::vector<Parameter>> items_;
+};
+
+// Parameters by name, in the order they were put in.
+class ParameterDict : public Module {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.container.ParameterDict";
+  using Item = std::pair<std::string, Parameter>;
+  ParameterDict();
+  ParameterDict(std::initializer_list<std::pair<std::string_view, Tensor>> items);
+  ParameterDict(const ParameterDict& o);
+  void insert(std::string_view key, const Tensor& tensor);  // takes the place of one of that name
+  bool contains(std::string_view key) const;
+  size_t size() const { return items_->size(); }
+  Parameter& operator[](std::string_view key) const;  // throws KeyError
+  auto begin() const { return items_->begin(); }
+  auto end() const { return items_->end(); }
+
+ private:
+  Parameter* find(std::string_view key) const;
+  Shared<std::vector<Item>> items_;
 };
 
 }  // namespace tern::nn

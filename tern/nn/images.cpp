@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tern/autograd/autograd.h"
 #include "tern/base/format.h"
 #include "tern/base/warning.h"
 #include "tern/dispatch/ladder.h"
@@ -232,6 +233,12 @@ Tensor lp_pool2d(const Tensor& x, double p, Extent<2> kernel, Extent<2> stride, 
   return tern::pow(tern::sign(out) * tern::relu(tern::abs(out)) * static_cast<double>(kernel[0] * kernel[1]),
                    1 / p);
 }
+Tensor lp_pool3d(const Tensor& x, double p, Extent<3> kernel, Extent<3> stride, bool ceil_mode, Loc loc) {
+  At at(loc);
+  Tensor out = tern::avg_pool3d(tern::pow(x, p), kernel.ints(), stride.ints(), {0, 0, 0}, ceil_mode);
+  const auto window = static_cast<double>(kernel[0] * kernel[1] * kernel[2]);
+  return tern::pow(tern::sign(out) * tern::relu(tern::abs(out)) * window, 1 / p);
+}
 namespace {
 
 // What the pooling was given, as far as its result tells; `wanted` where it is said.
@@ -325,22 +332,40 @@ std::tuple<Tensor, Tensor> fractional_max_pool3d_with_indices(const Tensor& x, E
 
 }  // namespace F
 
-Upsample::Upsample(UpsampleOptions o) : options(std::move(o)) {
+namespace {
+
+std::string upsample_text(const UpsampleOptions& options) {
   std::string text;
   if (!options.scale_factor.empty())
     text = "scale_factor=" + (options.scale_factor.size() == 1 ? python_float(options.scale_factor[0])
                                                                : F::factor_text(options.scale_factor));
   else
     text = "size=" + extent_text(options.size, options.size.size() == 1);
-  set_repr(text + ", mode='" + options.mode + "'");
+  return text + ", mode='" + options.mode + "'";
 }
-Tensor Upsample::forward(const Tensor& x) {
+Tensor upsample(const Tensor& x, const UpsampleOptions& options) {
   return F::interpolate(x, {.size = options.size,
                             .scale_factor = options.scale_factor,
                             .mode = options.mode,
                             .align_corners = options.align_corners,
                             .recompute_scale_factor = options.recompute_scale_factor});
 }
+
+}  // namespace
+
+Upsample::Upsample(UpsampleOptions o) : options(std::move(o)) { set_repr(upsample_text(options)); }
+Tensor Upsample::forward(const Tensor& x) { return upsample(x, options); }
+UpsamplingNearest2d::UpsamplingNearest2d(UpsampleOptions o) : options(std::move(o)) {
+  options.mode = "nearest";
+  set_repr(upsample_text(options));
+}
+Tensor UpsamplingNearest2d::forward(const Tensor& x) { return upsample(x, options); }
+UpsamplingBilinear2d::UpsamplingBilinear2d(UpsampleOptions o) : options(std::move(o)) {
+  options.mode = "bilinear";
+  options.align_corners = true;
+  set_repr(upsample_text(options));
+}
+Tensor UpsamplingBilinear2d::forward(const Tensor& x) { return upsample(x, options); }
 
 PixelShuffle::PixelShuffle(int64_t factor) : upscale_factor(factor) {
   set_repr(fmt::format("upscale_factor={}", factor));
@@ -401,6 +426,56 @@ Tensor EmbeddingBag::forward(const Tensor& input, const Tensor& offsets, const T
 LocalResponseNorm::LocalResponseNorm(int64_t n, double a, double b, double c)
     : size(n), alpha(a), beta(b), k(c) {
   set_repr(fmt::format("{}, alpha={}, beta={}, k={}", n, python_float(a), python_float(b), python_float(c)));
+}
+
+namespace {
+
+// Sums over windows of channels, `before` below each one and `after` above it.
+Tensor channel_windows(const Tensor& x, int64_t before, int64_t after) {
+  Tensor padded = tern::pad(x, {0, 0, 0, 0, before, after});
+  Tensor total = tern::narrow(padded, 1, 0, x.size(1));
+  for (int64_t i = 1; i <= before + after; ++i) total = total + tern::narrow(padded, 1, i, x.size(1));
+  return total;
+}
+
+// PyTorch's function for this layer is older than its autograd: channel 0 stays in every window above it, and
+// the backward takes windows without that.
+struct CrossMapNorm : autograd::Function<CrossMapNorm> {
+  static std::vector<Tensor> forward(autograd::Context& c, Span<const Tensor> in) {
+    const Tensor& x = in[0];
+    const int64_t size = c.values[0].to_int(), reach = (size - 1) / 2 + 1;
+    const double alpha = c.values[1].to_double(), beta = c.values[2].to_double(), k = c.values[3].to_double();
+    Tensor squares = tern::mul(x, x);
+    Tensor sums = channel_windows(squares, reach - 1, reach - 1);
+    if (x.size(1).guard_int() > reach) {
+      Tensor above = tern::narrow(sums, 1, reach, x.size(1) - reach) + tern::narrow(squares, 1, 0, 1);
+      sums = tern::cat({tern::narrow(sums, 1, 0, reach), above}, 1);
+    }
+    Tensor scale = sums * (alpha / static_cast<double>(size)) + k;
+    Tensor y = tern::pow(scale, -beta) * x;
+    c.save({x, y, scale});
+    return {y};
+  }
+  static std::vector<Tensor> backward(autograd::Context& c, Span<const Tensor> grads) {
+    const int64_t size = c.values[0].to_int(), before = size - (size - 1) / 2 - (size % 2 == 0 ? 1 : 0);
+    const double alpha = c.values[1].to_double(), beta = c.values[2].to_double();
+    const Tensor x = c.saved(0), y = c.saved(1), scale = c.saved(2);
+    Tensor ratios = channel_windows(grads[0] * y / scale, before, size - 1 - before);
+    return {tern::pow(scale, -beta) * grads[0] - x * ratios * (2 * alpha * beta / static_cast<double>(size))};
+  }
+};
+
+}  // namespace
+
+CrossMapLRN2d::CrossMapLRN2d(int64_t n, double a, double b, double c) : size(n), alpha(a), beta(b), k(c) {
+  std::string shift = python_float(c);
+  if (shift.ends_with(".0")) shift.resize(shift.size() - 2);
+  set_repr(fmt::format("{}, alpha={}, beta={}, k={}", n, python_float(a), python_float(b), shift));
+}
+Tensor CrossMapLRN2d::forward(const Tensor& x) {
+  if (x.dim() != 4)
+    failf(ErrorKind::value, "CrossMapLRN2d: Expected input to be 4D, got {}D instead.", x.dim());
+  return CrossMapNorm::apply({x}, {Value(size), Value(alpha), Value(beta), Value(k)})[0];
 }
 
 Bilinear::Bilinear(const BilinearOptions& o) : options(o) {

@@ -45,6 +45,8 @@ Tensor lp_pool1d(const Tensor& x, double norm_type, int64_t kernel, std::optiona
                  bool ceil_mode = false, Loc loc = Loc::here());
 Tensor lp_pool2d(const Tensor& x, double norm_type, Extent<2> kernel, Extent<2> stride = {},
                  bool ceil_mode = false, Loc loc = Loc::here());
+Tensor lp_pool3d(const Tensor& x, double norm_type, Extent<3> kernel, Extent<3> stride = {},
+                 bool ceil_mode = false, Loc loc = Loc::here());
 // output_size: empty, as many sizes as dimensions, or all sizes of the input of the pooling.
 Tensor max_unpool1d(const Tensor& x, const Tensor& indices, Extent<1> kernel, Extent<1> stride = {},
                     Extent<1> padding = 0, Sizes output_size = {}, Loc loc = Loc::here());
@@ -78,6 +80,22 @@ class Upsample : public Builtin<Upsample> {
  public:
   static constexpr const char* type_name = "torch.nn.modules.upsampling.Upsample";
   explicit Upsample(UpsampleOptions options);
+  Tensor forward(const Tensor& x);
+  UpsampleOptions options;
+};
+
+// Upsample with one mode; bilinear is with aligned corners.
+class UpsamplingNearest2d : public Builtin<UpsamplingNearest2d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.upsampling.UpsamplingNearest2d";
+  explicit UpsamplingNearest2d(UpsampleOptions options);
+  Tensor forward(const Tensor& x);
+  UpsampleOptions options;
+};
+class UpsamplingBilinear2d : public Builtin<UpsamplingBilinear2d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.upsampling.UpsamplingBilinear2d";
+  explicit UpsamplingBilinear2d(UpsampleOptions options);
   Tensor forward(const Tensor& x);
   UpsampleOptions options;
 };
@@ -154,6 +172,16 @@ class LocalResponseNorm : public Builtin<LocalResponseNorm> {
   static constexpr const char* type_name = "torch.nn.modules.normalization.LocalResponseNorm";
   explicit LocalResponseNorm(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
   Tensor forward(const Tensor& x) { return F::local_response_norm(x, size, alpha, beta, k); }
+  int64_t size;
+  double alpha, beta, k;
+};
+
+// The same across channels of images, with the gradient PyTorch's has.
+class CrossMapLRN2d : public Builtin<CrossMapLRN2d> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.normalization.CrossMapLRN2d";
+  explicit CrossMapLRN2d(int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
+  Tensor forward(const Tensor& x);
   int64_t size;
   double alpha, beta, k;
 };

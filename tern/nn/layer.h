@@ -1,6 +1,8 @@
 // Calling a module: Layer<Derived> gives `block(x)`, nn::call(net, x) does the same for any Module. A call
 // enters the module's scope (nn_module_stack), runs its hooks and calls forward.
 #pragma once
+#include <ostream>
+
 #include "tern/dispatch/ladder.h"
 #include "tern/nn/module.h"
 
@@ -137,5 +139,18 @@ class Layer : public Module {
   // A module is a handle: a const one still runs and trains.
   Derived& self() const { return const_cast<Derived&>(static_cast<const Derived&>(*this)); }
 };
+
+// PyTorch's repr under the module's own class. A Module that was neither added nor called yet does not know
+// its class, so `net.str()` of such a one says "Module".
+template <class M>
+requires std::is_base_of_v<Module, M> std::string str(const M& module) {
+  module.template name_type<M>();
+  return module.str();
+}
+template <class M>
+requires std::is_base_of_v<Module, M> std::ostream& operator<<(std::ostream& out, const M& module) {
+  const std::string text = nn::str(module);
+  return out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
 
 }  // namespace tern::nn

@@ -4,6 +4,7 @@
 
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
+#include "tern/nn/images.h"
 #include "tern/ops.h"
 
 namespace tern::nn {
@@ -57,6 +58,25 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   return tern::triplet_margin_loss(anchor, positive, negative, a.margin, a.p, a.eps, a.swap,
                                    number(a.reduction), loc);
 }
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const TripletDistanceArgs& a, Loc loc) {
+  if (!(a.margin > 0))
+    failf(ErrorKind::value, "margin must be greater than 0, got {}", python_float(a.margin));
+  if (anchor.dim() != positive.dim() || positive.dim() != negative.dim())
+    failf(
+        "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but "
+        "got: anchor {}D, positive {}D, and negative {}D inputs",
+        anchor.dim(), positive.dim(), negative.dim());
+  At at(loc);
+  auto distance = [&](const Tensor& x, const Tensor& y) {
+    return a.distance ? a.distance(x, y) : tern::pairwise_distance(x, y);
+  };
+  Tensor near = distance(anchor, positive), far = distance(anchor, negative);
+  if (a.swap) far = tern::minimum(far, distance(positive, negative));
+  Tensor loss = tern::clamp_min(near + a.margin - far, 0);
+  if (a.reduction == Reduction::sum) return loss.sum();
+  return a.reduction == Reduction::mean ? loss.mean() : loss;
+}
 Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonArgs& a, Loc loc) {
   return tern::poisson_nll_loss(x, target, a.log_input, a.full, a.eps, number(a.reduction), loc);
 }
@@ -107,5 +127,14 @@ Tensor MultiMarginLoss::forward(const Tensor& x, const Tensor& target) {
 }
 MultiLabelSoftMarginLoss::MultiLabelSoftMarginLoss(Reduction r, const Tensor& w)
     : reduction(r), weight(register_buffer("weight", w)) {}
+
+TripletMarginWithDistanceLoss::TripletMarginWithDistanceLoss(F::TripletDistanceArgs o)
+    : options(std::move(o)) {
+  if (!(options.margin > 0))
+    failf(ErrorKind::value,
+          "TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {} instead",
+          python_float(options.margin));
+  if (!options.distance) add("distance_function", PairwiseDistance());
+}
 
 }  // namespace tern::nn

@@ -34,6 +34,15 @@ struct TripletArgs {
 };
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletArgs& args = {}, Loc loc = Loc::here());
+// With any distance of two tensors; none: pairwise_distance.
+struct TripletDistanceArgs {
+  tern::Function<Tensor(const Tensor&, const Tensor&)> distance = {};
+  double margin = 1;
+  bool swap = false;
+  Reduction reduction = Reduction::mean;
+};
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const TripletDistanceArgs& args = {}, Loc loc = Loc::here());
 struct PoissonArgs {
   bool log_input = true, full = false;
   double eps = 1e-8;
@@ -124,6 +133,16 @@ class TripletMarginLoss : public Builtin<TripletMarginLoss> {
     return F::triplet_margin_loss(anchor, positive, negative, options);
   }
   F::TripletArgs options;
+};
+// A distance with parameters of its own is the caller's to train: only the default is a child.
+class TripletMarginWithDistanceLoss : public Builtin<TripletMarginWithDistanceLoss> {
+ public:
+  static constexpr const char* type_name = "torch.nn.modules.loss.TripletMarginWithDistanceLoss";
+  explicit TripletMarginWithDistanceLoss(F::TripletDistanceArgs options = {});
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) {
+    return F::triplet_margin_with_distance_loss(anchor, positive, negative, options);
+  }
+  F::TripletDistanceArgs options;
 };
 class PoissonNLLLoss : public Builtin<PoissonNLLLoss> {
  public:

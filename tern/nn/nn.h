@@ -1,6 +1,7 @@
 // All of nn.
 #pragma once
 #include "tern/nn/activations.h"
+#include "tern/nn/adaptive_softmax.h"
 #include "tern/nn/containers.h"
 #include "tern/nn/functional.h"
 #include "tern/nn/images.h"

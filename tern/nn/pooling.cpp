@@ -61,11 +61,28 @@ AdaptiveMaxPool3d::AdaptiveMaxPool3d(Extent<3> size) : output_size(size) {
 Tensor AdaptiveMaxPool3d::forward(const Tensor& x) {
   return std::get<0>(adaptive_max_pool3d(x, output_sizes(x, output_size)));
 }
-LPPool2d::LPPool2d(double p, Extent<2> k, Extent<2> s, bool ceil)
+template <int N>
+LPPool<N>::LPPool(double p, Extent<N> k, Extent<N> s, bool ceil)
     : norm_type(p), kernel(k), stride(s), ceil_mode(ceil) {
-  set_repr(fmt::format("norm_type={}, kernel_size={}, stride={}, ceil_mode={}", python_float(p),
-                       k.short_str(), s.has_value() ? s.short_str() : "None", python(ceil)));
+  // Most say LPPool2d(2, 3): a whole number is printed as one.
+  std::string norm = python_float(p);
+  if (norm.ends_with(".0")) norm.resize(norm.size() - 2);
+  this->set_repr(fmt::format("norm_type={}, kernel_size={}, stride={}, ceil_mode={}", norm, k.short_str(),
+                             s.has_value() ? s.short_str() : "None", python(ceil)));
 }
+template <int N>
+Tensor LPPool<N>::forward(const Tensor& x) {
+  if constexpr (N == 1)
+    return F::lp_pool1d(x, norm_type, kernel[0],
+                        stride.has_value() ? std::optional<int64_t>(stride[0]) : std::nullopt, ceil_mode);
+  else if constexpr (N == 2)
+    return F::lp_pool2d(x, norm_type, kernel, stride, ceil_mode);
+  else
+    return F::lp_pool3d(x, norm_type, kernel, stride, ceil_mode);
+}
+template class LPPool<1>;
+template class LPPool<2>;
+template class LPPool<3>;
 MaxUnpool1d::MaxUnpool1d(Extent<1> k, Extent<1> s, Extent<1> p)
     : kernel(k), stride(s.has_value() ? s : k), padding(p) {
   set_repr(window(kernel, stride, padding));

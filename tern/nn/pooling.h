@@ -44,15 +44,22 @@ class AdaptiveMaxPool3d : public Builtin<AdaptiveMaxPool3d> {
   Tensor forward(const Tensor& x);
   Extent<3> output_size;
 };
-class LPPool2d : public Builtin<LPPool2d> {
+// The p-th root of the sum of the p-th powers of a window.
+template <int N>
+class LPPool : public Builtin<LPPool<N>> {
  public:
-  static constexpr const char* type_name = "torch.nn.modules.pooling.LPPool2d";
-  LPPool2d(double norm_type, Extent<2> kernel, Extent<2> stride = {}, bool ceil_mode = false);
-  Tensor forward(const Tensor& x) { return F::lp_pool2d(x, norm_type, kernel, stride, ceil_mode); }
+  static constexpr const char* type_name = N == 1   ? "torch.nn.modules.pooling.LPPool1d"
+                                           : N == 2 ? "torch.nn.modules.pooling.LPPool2d"
+                                                    : "torch.nn.modules.pooling.LPPool3d";
+  LPPool(double norm_type, Extent<N> kernel, Extent<N> stride = {}, bool ceil_mode = false);
+  Tensor forward(const Tensor& x);
   double norm_type;
-  Extent<2> kernel, stride;
+  Extent<N> kernel, stride;
   bool ceil_mode;
 };
+using LPPool1d = LPPool<1>;
+using LPPool2d = LPPool<2>;
+using LPPool3d = LPPool<3>;
 // Takes the indices of the pooling (tern::max_pool2d_with_indices) besides its values.
 class MaxUnpool1d : public Builtin<MaxUnpool1d> {
  public:

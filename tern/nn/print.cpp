@@ -15,6 +15,23 @@ std::string indent(const std::string& text) {
   return out;
 }
 
+// ParameterList and ParameterDict show their parameters as they are now.
+std::string text_of(const Module::State& state) {
+  const std::string_view type = last_part(state.type);
+  if (type != "ParameterList" && type != "ParameterDict") return state.repr;
+  std::string text;
+  for (const Entry& e : state.parameters) {
+    const Tensor& t = e.slot->tensor;
+    std::string sizes;
+    for (const SymInt& s : t.sizes()) sizes += (sizes.empty() ? "" : "x") + s.str();
+    text += fmt::format("{}  ({}): Parameter containing: [{} of size {}]", text.empty() ? "" : "\n", e.name,
+                        type == "ParameterList" ? fmt::format("torch.{}", tern::name(t.dtype()))
+                                                : fmt::format("torch.{}Tensor", script_name(t.dtype())),
+                        sizes);
+  }
+  return text;
+}
+
 std::string print(const Module::State& state) {
   std::vector<std::string> lines;
   bool folds = last_part(state.type) == "ModuleList";
@@ -26,9 +43,10 @@ std::string print(const Module::State& state) {
                                 : fmt::format("({}): {}", state.children[i].name, text));
     i = end;
   }
+  const std::string own = text_of(state);
   std::string out = std::string(last_part(state.type)) + "(";
-  if (lines.empty()) return out + state.repr + ")";
-  if (!state.repr.empty()) out += "\n  " + state.repr;
+  if (lines.empty() && own.find('\n') == std::string::npos) return out + own + ")";
+  if (!own.empty()) out += "\n  " + indent(own);
   for (const std::string& line : lines) out += "\n  " + line;
   return out + "\n)";
 }

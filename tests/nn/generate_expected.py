@@ -95,6 +95,31 @@ layer("avg_pool2d", lambda: nn.AvgPool2d(3, 2, 1), 2, 3, 6, 7)
 layer("adaptive_avg_pool2d", lambda: nn.AdaptiveAvgPool2d((2, 3)), 2, 3, 5, 7)
 layer("adaptive_max_pool2d", lambda: nn.AdaptiveMaxPool2d(2), 2, 3, 5, 7)
 layer("prelu", lambda: nn.PReLU(3), 2, 3, 4)
+layer("lp_pool1d", lambda: nn.LPPool1d(2, 3, 2), 2, 3, 9)
+layer("lp_pool3d", lambda: nn.LPPool3d(2, (2, 1, 3), ceil_mode=True), 1, 2, 4, 3, 7)
+layer("cross_map_norm", lambda: nn.CrossMapLRN2d(3, 0.5, 0.7, 2.0), 2, 6, 2, 3)
+layer("cross_map_norm_even", lambda: nn.CrossMapLRN2d(4, 0.5), 2, 7, 2, 2)
+layer("upsampling_nearest2d", lambda: nn.UpsamplingNearest2d(scale_factor=2), 1, 2, 3, 4)
+layer("upsampling_bilinear2d", lambda: nn.UpsamplingBilinear2d(size=(5, 7)), 1, 2, 3, 4)
+
+
+def triplet(m, x):
+    return m(x, x.flip(0) * 0.5, x.roll(1, 1) - 0.2)
+
+
+layer("triplet_distance", lambda: nn.TripletMarginWithDistanceLoss(swap=True, margin=2.0, reduction="none"), 4, 6, call=triplet)
+layer("triplet_cosine", lambda: nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: 1 - F.cosine_similarity(a, b)),
+      4, 6, call=triplet)
+
+
+def adaptive(m, x):
+    y, loss = m(x, torch.tensor([0, 3, 5, 11, 19, 4, 2]))
+    return torch.cat([y, loss.reshape(1), m.log_prob(x).flatten(), m.predict(x).float()])
+
+
+layer("adaptive_softmax", lambda: nn.AdaptiveLogSoftmaxWithLoss(8, 20, [4, 10], div_value=2.0, head_bias=True), 7, 8, call=adaptive)
+layer("adaptive_softmax_one", lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 20, [4, 10]), 16,
+      call=lambda m, x: torch.cat([torch.stack(list(m(x, torch.tensor(7)))), m.log_prob(x[None])[0]]))
 for name, make in dict(relu6=nn.ReLU6, gelu=nn.GELU, gelu_tanh=lambda: nn.GELU("tanh"), silu=nn.SiLU, sigmoid=nn.Sigmoid,
                        tanh=nn.Tanh, leaky_relu=lambda: nn.LeakyReLU(0.1), elu=nn.ELU, softplus=nn.Softplus,
                        hardtanh=lambda: nn.Hardtanh(-0.5, 0.5), hardswish=nn.Hardswish, hardsigmoid=nn.Hardsigmoid,

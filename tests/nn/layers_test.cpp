@@ -8,6 +8,8 @@
 namespace tern::nn {
 namespace {
 
+using tern::testing::error_of;
+
 template <class Make, class Call>
 void check_call(const std::string& name, Make make, Span<const SymInt> shape, Call call) {
   manual_seed(0);
@@ -372,6 +374,97 @@ TEST(Layers, Losses) {
       "kl_div", [] { return KLDivLoss(Reduction::sum); }, {4, 3}, pair(wave({4, 3}).softmax(1)));
 }
 
+TEST(Layers, PowerAveragesAndCrossMapNorms) {
+  check("lp_pool1d", [] { return LPPool1d(2, 3, 2); }, {2, 3, 9});
+  check("lp_pool3d", [] { return LPPool3d(2, {2, 1, 3}, {}, true); }, {1, 2, 4, 3, 7});
+  check("cross_map_norm", [] { return CrossMapLRN2d(3, 0.5, 0.7, 2); }, {2, 6, 2, 3});
+  check("cross_map_norm_even", [] { return CrossMapLRN2d(4, 0.5); }, {2, 7, 2, 2});
+  EXPECT_EQ(LPPool1d(2, 3).str(), "LPPool1d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)");
+  EXPECT_EQ(LPPool3d(1.5, {2, 3, 2}, {}, true).str(),
+            "LPPool3d(norm_type=1.5, kernel_size=(2, 3, 2), stride=None, ceil_mode=True)");
+  EXPECT_EQ(CrossMapLRN2d(3).str(), "CrossMapLRN2d(3, alpha=0.0001, beta=0.75, k=1)");
+  EXPECT_EQ(error_of([] {
+              CrossMapLRN2d(3)(wave({2, 3, 4}));
+            }),
+            "CrossMapLRN2d: Expected input to be 4D, got 3D instead.");
+}
+
+TEST(Layers, UpsamplingOfOneMode) {
+  check("upsampling_nearest2d", [] { return UpsamplingNearest2d({.scale_factor = {2}}); }, {1, 2, 3, 4});
+  check("upsampling_bilinear2d", [] { return UpsamplingBilinear2d({.size = {5, 7}}); }, {1, 2, 3, 4});
+  EXPECT_EQ(UpsamplingNearest2d({.scale_factor = {2}}).str(),
+            "UpsamplingNearest2d(scale_factor=2.0, mode='nearest')");
+  EXPECT_EQ(UpsamplingBilinear2d({.size = {3, 4}}).str(),
+            "UpsamplingBilinear2d(size=(3, 4), mode='bilinear')");
+}
+
+TEST(Layers, TripletsByADistance) {
+  auto triplet = [](auto& loss, const Tensor& x) {
+    return loss(x, flip(x, {0}) * 0.5, roll(x, {1}, {1}) - 0.2);
+  };
+  check_call(
+      "triplet_distance",
+      [] { return TripletMarginWithDistanceLoss({.margin = 2, .swap = true, .reduction = Reduction::none}); },
+      {4, 6}, triplet);
+  check_call(
+      "triplet_cosine",
+      [] {
+        return TripletMarginWithDistanceLoss(
+            {.distance = [](const Tensor& a, const Tensor& b) { return 1 - cosine_similarity(a, b); }});
+      },
+      {4, 6}, triplet);
+  EXPECT_EQ(TripletMarginWithDistanceLoss().str(),
+            "TripletMarginWithDistanceLoss(\n  (distance_function): PairwiseDistance()\n)");
+  EXPECT_EQ(error_of([] { TripletMarginWithDistanceLoss({.margin = 0}); }),
+            "TripletMarginWithDistanceLoss: expected margin to be greater than 0, got 0.0 instead");
+}
+
+TEST(Layers, AdaptiveSoftmax) {
+  check_call(
+      "adaptive_softmax",
+      [] {
+        return AdaptiveLogSoftmaxWithLoss(
+            {.in = 8, .classes = 20, .cutoffs = {4, 10}, .div_value = 2, .head_bias = true});
+      },
+      {7, 8},
+      [](auto& m, const Tensor& x) {
+        auto [y, loss] = m(x, tensor({0, 3, 5, 11, 19, 4, 2}));
+        return cat({y, loss.reshape({1}), m.log_prob(x).flatten(), m.predict(x).to(kFloat)});
+      });
+  check_call(
+      "adaptive_softmax_one",
+      [] {
+        return AdaptiveLogSoftmaxWithLoss(16, 20, {4, 10});
+      },
+      {16},
+      [](auto& m, const Tensor& x) {
+        auto [y, loss] = m(x, tensor(int64_t{7}));
+        return cat({stack({y, loss}), m.log_prob(x.unsqueeze(0))[0]});
+      });
+  AdaptiveLogSoftmaxWithLoss layer({.in = 8, .classes = 20, .cutoffs = {4, 10}, .div_value = 2});
+  EXPECT_EQ(layer.str(), R"(AdaptiveLogSoftmaxWithLoss(
+  (head): Linear(in_features=8, out_features=6, bias=False)
+  (tail): ModuleList(
+    (0): Sequential(
+      (0): Linear(in_features=8, out_features=4, bias=False)
+      (1): Linear(in_features=4, out_features=6, bias=False)
+    )
+    (1): Sequential(
+      (0): Linear(in_features=8, out_features=2, bias=False)
+      (1): Linear(in_features=2, out_features=10, bias=False)
+    )
+  )
+))");
+  EXPECT_EQ(error_of([&] {
+              layer(wave({2, 8}), tensor({1, 20}));
+            }),
+            "Target values should be in [0, 19], but values in range [1, 20] were found. ");
+  EXPECT_NE(error_of([] {
+              AdaptiveLogSoftmaxWithLoss(8, 20, {4, 20});
+            }).find("cutoffs should be"),
+            std::string::npos);
+}
+
 TEST(Layers, ALossOfDifferentSizesWarns) {
   std::string text;
   OnWarning listen([&](const Warning& w) { text = w.text; });
@@ -381,8 +474,6 @@ TEST(Layers, ALossOfDifferentSizesWarns) {
           "Using a target size (torch.Size([4])) that is different to the input size (torch.Size([4, 1]))"),
       std::string::npos);
 }
-
-using tern::testing::error_of;
 
 TEST(Layers, BadOptionsAreRefused) {
   EXPECT_EQ(error_of([] { MultiheadAttention(7, 2); }), "embed_dim must be divisible by num_heads");

@@ -378,5 +378,52 @@ TEST(Module, InitFormulas) {
             "Mode x not supported, please use one of ['fan_in', 'fan_out']");
 }
 
+struct Scaled : Module {
+  ParameterList list = add("list", ParameterList({ones({2}), ones({2, 3}, kDouble)}));
+  ParameterDict dict = add("dict", ParameterDict({{"w", ones({1})}}));
+  Linear fc = add("fc", Linear(1, 1));
+  Tensor forward(const Tensor& x) { return x * list[0] + dict["w"]; }
+};
+
+TEST(Module, ParametersInAListAndByName) {
+  Scaled net;
+  std::vector<std::string> names;
+  for (const auto& [name, t] : net.state_dict()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"list.0", "list.1", "dict.w", "fc.weight", "fc.bias"}));
+  EXPECT_EQ(net.list.str(), R"(ParameterList(
+    (0): Parameter containing: [torch.float32 of size 2]
+    (1): Parameter containing: [torch.float64 of size 2x3]
+))");
+  EXPECT_EQ(net.dict.str(), "ParameterDict(  (w): Parameter containing: [torch.FloatTensor of size 1])");
+  EXPECT_EQ(ParameterList().str(), "ParameterList()");
+
+  net.dict.insert("v", zeros({2}));
+  net.dict["w"] = full({1}, 5.0);
+  net.list[0] = full({2}, 2.0);
+  EXPECT_EQ(net.dict.size(), 2u);
+  EXPECT_TRUE(net.dict.contains("v"));
+  EXPECT_FALSE(net.dict.contains("u"));
+  EXPECT_EQ(call(net, ones({2})).to_vector<float>(), (std::vector<float>{7, 7}));
+
+  Scaled copy = clone(net);
+  {
+    NoGrad plain;
+    copy.list[0].now().fill_(9);
+  }
+  EXPECT_EQ(net.parameter("list.0").to_vector<float>(), (std::vector<float>{2, 2}));
+  EXPECT_EQ(copy.parameter("list.0").to_vector<float>(), (std::vector<float>{9, 9}));
+  net.to_double();
+  EXPECT_NE(net.list.str().find("[torch.float64 of size 2]"), std::string::npos);
+}
+
+TEST(Module, PrintsAsItsOwnClass) {
+  Scaled net;
+  std::ostringstream out;
+  out << net;
+  EXPECT_TRUE(out.str().starts_with("Scaled(\n  (list): ParameterList(\n      (0): Parameter containing:"))
+      << out.str();
+  EXPECT_EQ(str(net), out.str());
+}
+
 }  // namespace
 }  // namespace tern::nn

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "commands.h"
+#include "ops_arguments.h"
 #include "tern/base/format.h"
 #include "tern/dispatch/ladder.h"
 #include "tern/onnx/lower.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr DType tried_types[] = {DType::bool_,   DType::uint8,   DType::int8,      DType::int16,
                                  DType::int32,   DType::int64,   DType::float16,   DType::bfloat16,
                                  DType::float32, DType::float64, DType::complex64, DType::complex128};
+constexpr DType quantized_types[] = {DType::quint8, DType::qint8, DType::qint32};
 
 bool any_of(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return text == w; });
@@ -61,6 +63,7 @@ Tensor tensor_for(std::string_view name, const Trial& trial, DType dtype) {
   if (has_word(name, {"index", "indices", "buckets", "repeats"})) return zeros(sizes, kLong);
   if (!trial.values && has_word(name, {"target"})) return zeros(sizes, kLong);
   if (has_word(name, {"mask", "condition"})) return ones(sizes, kBool);
+  if (is_quantized(dtype)) return quantize_per_tensor(ones(sizes, kFloat), 0.1, 0, dtype);
   return ones(sizes, dtype);
 }
 
@@ -130,15 +133,16 @@ std::optional<Value> value_for(const SchemaArg& a, const Trial& trial, DType dty
   }
 }
 
-bool runs(const Op& op, const Trial& trial, DType dtype) {
+bool runs(const Op& op, const Trial& trial, DType dtype, const char* written = nullptr) {
   const Schema& schema = op.schema();
-  std::vector<Value> values;
-  for (const SchemaArg& a : schema.args) {
-    std::optional<Value> v = value_for(a, trial, dtype);
-    if (!v) return false;
-    values.push_back(std::move(*v));
-  }
   try {
+    std::vector<Value> values;
+    for (const SchemaArg& a : schema.args) {
+      std::optional<Value> v = written ? written_value(written, a, dtype) : std::nullopt;
+      if (!v) v = value_for(a, trial, dtype);
+      if (!v) return false;
+      values.push_back(std::move(*v));
+    }
     NoGrad no_grad;
     Bound bound(op, values);
     std::vector<Value> results(std::max<size_t>(schema.returns.size(), 1));
@@ -152,6 +156,12 @@ bool runs(const Op& op, const Trial& trial, DType dtype) {
 // The dtypes that some trial takes; when no trial fits the operator, those that its table says.
 std::vector<DType> dtypes_of(const Op& op) {
   std::vector<DType> found;
+  if (const char* written = call_of(op)) {
+    const bool quantized = takes_quantized(written);
+    for (DType d : quantized ? Span<const DType>(quantized_types) : Span<const DType>(tried_types))
+      if (runs(op, trials()[0], d, written)) found.push_back(d);
+    if (!found.empty()) return found;
+  }
   for (DType d : tried_types)
     if (std::any_of(trials().begin(), trials().end(), [&](const Trial& t) { return runs(op, t, d); }))
       found.push_back(d);
@@ -162,8 +172,14 @@ std::vector<DType> dtypes_of(const Op& op) {
 }
 
 // "bool int float complex": whole kinds by one word, others one by one.
-std::string dtypes_text(const std::vector<DType>& types) {
-  if (types.empty()) return "?";
+std::string dtypes_text(const Op& op) {
+  const std::vector<DType> types = dtypes_of(op);
+  const std::string schema = op.schema().str();
+  if (types.empty())
+    return (schema.find("__torch__.torch.classes") != std::string::npos ||
+            schema.find("packed") != std::string::npos)
+               ? "packed"
+               : "?";
   auto has = [&](DType d) { return std::find(types.begin(), types.end(), d) != types.end(); };
   struct Kind {
     const char* word;
@@ -184,6 +200,8 @@ std::string dtypes_text(const std::vector<DType>& types) {
     for (DType d : k.members)
       if (has(d)) text += fmt::format("{}{}", text.empty() ? "" : " ", name(d));
   }
+  for (DType d : quantized_types)
+    if (has(d)) text += fmt::format("{}{}", text.empty() ? "" : " ", name(d));
   return text;
 }
 
@@ -240,7 +258,8 @@ int list_markdown(const std::vector<const Op*>& ops) {
       "trying. "
       "`int` are the five\nintegers, `half` float16 and bfloat16, `float` float32 and float64, `complex` "
       "complex64 "
-      "and complex128.\n\n%zu operators besides their in-place and `out=` forms: %zu of core ATen, %zu with "
+      "and complex128; `packed`: the operator\ntakes or makes weights packed in an object.\n\n%zu operators "
+      "besides their in-place and `out=` forms: %zu of core ATen, %zu with "
       "a "
       "gradient, %zu with an ONNX form.\n",
       ops.size(), core, differentiable, lowered);
@@ -251,8 +270,8 @@ int list_markdown(const std::vector<const Op*>& ops) {
         family.c_str());
     for (const Op* op : members)
       std::printf("| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", short_name(*op).c_str(),
-                  dtypes_text(dtypes_of(*op)).c_str(), gradient_text(*op), mark(inplace_of(*op)),
-                  mark(out_of(*op)), mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
+                  dtypes_text(*op).c_str(), gradient_text(*op), mark(inplace_of(*op)), mark(out_of(*op)),
+                  mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
   }
   return 0;
 }
@@ -262,8 +281,8 @@ int list_text(const std::vector<const Op*>& ops) {
               "out=", "decomp.", "core", "ONNX");
   for (const Op* op : ops)
     std::printf("%-46s %-34s %-12s %-9s %-5s %-8s %-5s %s\n", short_name(*op).c_str(),
-                dtypes_text(dtypes_of(*op)).c_str(), gradient_text(*op), mark(inplace_of(*op)),
-                mark(out_of(*op)), mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
+                dtypes_text(*op).c_str(), gradient_text(*op), mark(inplace_of(*op)), mark(out_of(*op)),
+                mark(op->body), mark(op->is(op_core)), mark(onnx::can_lower(*op)));
   std::printf("%zu operators\n", ops.size());
   return 0;
 }
@@ -278,7 +297,7 @@ void show(const Op& op) {
       std::printf("  body           in terms of other operators\n");
     return;
   }
-  std::printf("  dtypes         %s\n", dtypes_text(dtypes_of(op)).c_str());
+  std::printf("  dtypes         %s\n", dtypes_text(op).c_str());
   std::string wanted;
   for (size_t i = 0; i < op.schema().args.size(); ++i)
     if (op.differentiable >> i & 1)

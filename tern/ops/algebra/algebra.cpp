@@ -558,6 +558,12 @@ void kernel_index_reduce(const args::index_reduce& a, Out out) {
   int64_t dim = a.source.dim() ? wrap_dim(a.dim, a.source.dim()) : 0;
   Dims strides(a.source.sizes().size(), SymInt(0));
   if (!strides.empty() && a.index.dim()) strides[dim] = 1;
+  const int64_t rows = a.self.dim() ? a.self.sizes()[wrap_dim(a.dim, a.self.dim())].as_int() : 1;
+  for (int64_t v : index.to_vector<int64_t>()) {
+    if (v >= 0 && v < rows) continue;
+    if (a.include_self) fail(ErrorKind::index, "index out of range in self");
+    failf(ErrorKind::index, "index {} is out of bounds for dimension {} with size {}", v, dim, rows);
+  }
   index = index.as_view(Dims(a.source.sizes()), strides);
   const Arg list[] = {Arg(self), Arg(a.dim), Arg(index), Arg(source), Arg(a.reduce), Arg(a.include_self)};
   kernel_scatter_reduce_two(args::scatter_reduce_two(list), out);

@@ -158,7 +158,7 @@ SymInt arange_length(const args::arange_start_step& a) {
   if (step > 0 ? end < start : end > start) fail("upper bound and lower bound inconsistent with step sign");
   if (a.dtype == kLong) {  // the numbers become integers first
     start = std::trunc(start), end = std::trunc(end), step = std::trunc(step);
-    if (step == 0) fail("step must be nonzero");
+    if (step == 0) fail(ErrorKind::value, "step must be nonzero");
   }
   double length = std::ceil((end - start) / step);
   if (!(length < 9e18)) failf("invalid size, possible overflow?");

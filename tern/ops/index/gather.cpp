@@ -20,11 +20,6 @@ void check_index_type(const char* op, const Tensor& index) {
   if (index.dtype() != kLong && index.dtype() != kInt)
     failf("{}(): Expected dtype int32 or int64 for index", op);
 }
-// Rows along `dim`, whatever the strides: f(index of the row, position in the list).
-void check_row(int64_t v, int64_t size, const char* op) {
-  if (v < 0 || v >= size)
-    failf(ErrorKind::index, "{}(): index {} is out of range for a dimension of size {}", op, v, size);
-}
 Tensor as_rows(const Tensor& t) { return t.dim() == 0 ? t.as_view({SymInt(1)}, {SymInt(1)}) : t; }
 
 }  // namespace
@@ -51,8 +46,11 @@ void kernel_index_select(const args::index_select& a, Out out) {
   const int64_t* p = index.data_ptr<int64_t>();
   int64_t count = index.int_numel(), bytes = rows.inner * self.element_size();
   for (int64_t k = 0; k < count; ++k) {
-    int64_t v = p[k];
-    check_row(v, rows.size, "index_select");
+    if (p[k] >= 0 && p[k] < rows.size) continue;
+    // PyTorch's two kernels say it in two ways.
+    if (dim == 1 || self.int_numel() == 0)
+      failf("INDICES element is out of DATA bounds, id={} axis_dim={}", p[k], rows.size);
+    fail(ErrorKind::index, "index out of range in self");
   }
   const char* from = static_cast<const char*>(self.data());
   char* to = static_cast<char*>(out[0].data());
@@ -116,6 +114,16 @@ Shapes write_shape(const char* op, const Tensor& self, int64_t dim, const Tensor
   return {source ? Shape(self.sizes(), self.dtype()) : like(self)};
 }
 
+// As PyTorch says it: where index_add goes by elements (matrices) it is scatter_add that finds out.
+[[noreturn]] void row_out_of_bounds(Write how, const Tensor& self, int64_t dim, const Tensor& index,
+                                    bool plain, int64_t v, int64_t size) {
+  const char* op = how == Write::copy ? "index_copy_(): " : "";
+  if (how == Write::add && !(self.dim() == 2 && index.dtype() == kLong && plain))
+    fail(ErrorKind::index, "index out of range in self");
+  failf(how == Write::add ? ErrorKind::runtime : ErrorKind::index,
+        "{}index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
+}
+
 // Writes rows of the source (or a number) to the rows of out that the indices name.
 void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                 Write how, const Scalar& number, const Tensor& result) {
@@ -129,7 +137,8 @@ void write_rows(const char* op, const Tensor& self, int64_t dim, const Tensor& i
   int64_t count = places.int_numel();
   for (int64_t k = 0; k < count; ++k) {
     if (how == Write::fill && p[k] < 0 && p[k] >= -rows.size) p[k] += rows.size;
-    check_row(p[k], rows.size, op);
+    if (p[k] < 0 || p[k] >= rows.size)
+      row_out_of_bounds(how, self, dim, index, number.equals(1), p[k], rows.size);
   }
   by_dtype(op, self.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -324,14 +333,14 @@ void check_gather(const char* op, const Tensor& self, int64_t dim, const Tensor&
   if (src && src->dtype() != self.dtype()) failf("{}(): Expected self.dtype to be equal to src.dtype", op);
 }
 
-[[noreturn, gnu::cold]] void out_of_bounds(const char* op, int64_t v, int64_t dim, int64_t size) {
-  failf("{}(): index {} is out of bounds for dimension {} with size {}", op, v, dim, size);
+[[noreturn, gnu::cold]] void out_of_bounds(int64_t v, int64_t dim, int64_t size) {
+  failf("index {} is out of bounds for dimension {} with size {}", v, dim, size);
 }
 
 // f(offset into self's rows, offset into src or the result) for each index: in order, or, where no two of
 // them write to one place, by several threads.
 template <class F>
-void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other,
+void for_each_index(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other,
                     bool by_threads, F f) {
   Tensor room;
   const Tensor& places =
@@ -358,7 +367,7 @@ void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tenso
       if (step == 1 && along == 0 && beside == 1) {  // one dimension, as it lies
         for (int64_t j = 0; j < n; ++j) {
           const int64_t v = q[j];
-          if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(op, v, dim, size);
+          if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(v, dim, size);
           use(to + v, from + j);
         }
         at += n;
@@ -366,7 +375,7 @@ void for_each_index(const char* op, const Tensor& self, int64_t dim, const Tenso
       }
       for (int64_t j = 0; j < n; ++j) {
         const int64_t v = q[j];
-        if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(op, v, dim, size);
+        if (static_cast<uint64_t>(v) >= static_cast<uint64_t>(size)) out_of_bounds(v, dim, size);
         use(to + j * along + v * step, from + j * beside);
       }
       at += n;
@@ -455,16 +464,16 @@ void scatter_into(const char* op, const Tensor& self, int64_t dim, const Tensor&
     std::vector<int64_t> counts;
     if (kind == Reduction::mean) counts.assign(static_cast<size_t>(out.int_numel()), include_self ? 1 : 0);
     if (!include_self) {
-      for_each_index(op, out, dim, index, from, false, [&](int64_t o, int64_t) { to[o] = neutral<T>(kind); });
+      for_each_index(out, dim, index, from, false, [&](int64_t o, int64_t) { to[o] = neutral<T>(kind); });
     }
     if (kind == Reduction::sum)
-      for_each_index(op, out, dim, index, from, false, [to, with](int64_t o, int64_t s) {
+      for_each_index(out, dim, index, from, false, [to, with](int64_t o, int64_t s) {
         to[o] = reduce_two<T>(Reduction::sum, to[o], with[s]);
       });
     else if (kind == Reduction::replace)
-      for_each_index(op, out, dim, index, from, false, [to, with](int64_t o, int64_t s) { to[o] = with[s]; });
+      for_each_index(out, dim, index, from, false, [to, with](int64_t o, int64_t s) { to[o] = with[s]; });
     else
-      for_each_index(op, out, dim, index, from, false, [&](int64_t o, int64_t s) {
+      for_each_index(out, dim, index, from, false, [&](int64_t o, int64_t s) {
         to[o] = reduce_two<T>(kind, to[o], with[s]);
         if (!counts.empty()) ++counts[static_cast<size_t>(o)];
       });
@@ -506,8 +515,7 @@ void kernel_gather(const args::gather& a, Out out) {
     using T = decltype(zero);
     const T* from = static_cast<const T*>(self.data());
     T* to = static_cast<T*>(result.data());
-    for_each_index("gather", self, dim, a.index, result, true,
-                   [from, to](int64_t s, int64_t o) { to[o] = from[s]; });
+    for_each_index(self, dim, a.index, result, true, [from, to](int64_t s, int64_t o) { to[o] = from[s]; });
   });
 }
 Tensor body_take_along_dim(const args::take_along_dim& a) {

@@ -103,8 +103,8 @@ void keep_triangle(const Tensor& t, bool upper, bool unit) {
 // ---- LU ----
 
 Shapes shape_linalg_lu_factor_ex(const args::linalg_lu_factor_ex& a) {
-  check_low_precision("linalg.lu_factor", a.A);
   check_matrix("torch.linalg.lu_factor", a.A);
+  check_routine("lu_cpu", a.A);
   check_pivot("linalg.lu_factor", a.pivot);
   return {lu_shape(a.A), Shape(with(batch_of(a.A), sym_min(a.A.size(-2), a.A.size(-1))), kInt),
           Shape(batch_of(a.A), kInt)};
@@ -168,8 +168,8 @@ Shapes unpacked(const Tensor& lu, bool data, bool pivots) {
 }  // namespace
 
 Shapes shape_linalg_lu(const args::linalg_lu& a) {
-  check_low_precision("linalg.lu", a.A);
   check_matrix("torch.linalg.lu", a.A);
+  check_routine("lu_cpu", a.A);
   check_pivot("linalg.lu", a.pivot);
   return unpacked(a.A, true, true);
 }
@@ -211,7 +211,8 @@ void kernel_lu_unpack(const args::lu_unpack& a, Out out) {
 }
 
 Shapes shape_linalg_lu_solve(const args::linalg_lu_solve& a) {
-  check_low_precision("torch.linalg.lu_solve", a.LU);
+  check_float("torch.linalg.lu_solve", a.LU);
+  check_routine("linalg.lu_solve_cpu", a.LU);
   check_same("torch.linalg.lu_solve", a.LU, a.B);
   check_square("torch.linalg.lu_solve", a.LU);
   if (a.pivots.dtype() != kInt) fail("linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32");
@@ -243,7 +244,7 @@ struct System {
   bool vector;
 };
 System system(const char* api, const Tensor& A, const Tensor& B, bool left) {
-  check_low_precision(api, A);
+  check_float(api, A);
   check_same(api, A, B);
   check_square(api, A);
   System s{B, {}, is_vector_case(A, B)};
@@ -256,6 +257,7 @@ System system(const char* api, const Tensor& A, const Tensor& B, bool left) {
     s.B = B.as_view(sizes, strides);
   }
   s.batch = common_batch(api, A, s.B, left);
+  check_routine("lu_cpu", A);
   return s;
 }
 
@@ -300,10 +302,10 @@ Tensor body_linalg_solve(const args::linalg_solve& a) {
 }
 
 Shapes shape_linalg_solve_triangular(const args::linalg_solve_triangular& a) {
-  check_low_precision("linalg.solve_triangular", a.self);
   check_same("linalg.solve_triangular", a.self, a.B);
   check_square("linalg.solve_triangular", a.self);
   Dims batch = common_batch("linalg.solve_triangular", a.self, a.B, a.left);
+  check_routine("triangular_solve_cpu", a.self);
   return {by_columns(matrix_sizes(batch, a.B.size(-2), a.B.size(-1)), a.B.dtype())};
 }
 void kernel_linalg_solve_triangular(const args::linalg_solve_triangular& a, Out out) {
@@ -378,8 +380,9 @@ Tensor determinant_factors(const Tensor& A, const Tensor& lu_out, const Tensor& 
 }  // namespace
 
 Shapes shape__linalg_det(const args::_linalg_det& a) {
-  check_low_precision("linalg.det", a.A);
+  check_float("linalg.det", a.A);
   check_square("linalg.det", a.A);
+  check_routine("lu_cpu", a.A);
   return {Shape(batch_of(a.A), a.A.dtype()), lu_shape(a.A), Shape(with(batch_of(a.A), a.A.size(-1)), kInt)};
 }
 void kernel__linalg_det(const args::_linalg_det& a, Out out) {
@@ -425,6 +428,7 @@ std::tuple<Tensor, Tensor> body_linalg_slogdet(const args::linalg_slogdet& a) {
   return {sign, log};
 }
 Tensor body_logdet(const args::logdet& a) {
+  check_low_precision("logdet", a.self);
   check_square("logdet", a.self);
   auto [sign, log, lu, pivots] = _linalg_slogdet(a.self);
   if (a.self.is_complex()) return tern::log(sign) + log;
@@ -434,8 +438,9 @@ Tensor body_logdet(const args::logdet& a) {
 // ---- Cholesky ----
 
 Shapes shape_linalg_cholesky_ex(const args::linalg_cholesky_ex& a) {
-  check_low_precision("linalg.cholesky", a.self);
+  check_float("linalg.cholesky", a.self);
   check_square("linalg.cholesky", a.self);
+  check_routine("cholesky_cpu", a.self);
   return {lu_shape(a.self), Shape(batch_of(a.self), kInt)};
 }
 void kernel_linalg_cholesky_ex(const args::linalg_cholesky_ex& a, Out out) {
@@ -456,13 +461,14 @@ Tensor body_linalg_cholesky(const args::linalg_cholesky& a) {
   return factor;
 }
 Tensor body_cholesky(const args::cholesky& a) {
+  check_routine("cholesky_cpu", a.self);
   auto [factor, info] = linalg_cholesky_ex(a.self, a.upper, false);
   _linalg_check_errors(info, "cholesky", a.self.dim() == 2);
   return factor;
 }
 Shapes shape_cholesky_inverse(const args::cholesky_inverse& a) {
-  check_low_precision("cholesky_inverse", a.self);
   check_square("cholesky_inverse", a.self);
+  check_routine("cholesky_inverse_out_cpu", a.self);
   return {lu_shape(a.self)};
 }
 void kernel_cholesky_inverse(const args::cholesky_inverse& a, Out out) {
@@ -496,10 +502,10 @@ Shapes shape_cholesky_solve(const args::cholesky_solve& a) {
     failf("b should have at least 2 dimensions, but has {} dimensions instead", a.self.dim());
   if (a.input2.dim() < 2)
     failf("u should have at least 2 dimensions, but has {} dimensions instead", a.input2.dim());
-  check_low_precision("cholesky_solve", a.self);
   check_same("cholesky_solve", a.input2, a.self);
   check_square("cholesky_solve", a.input2);
   Dims batch = common_batch("cholesky_solve", a.input2, a.self, true);
+  check_routine("cholesky_solve_cpu", a.self);
   return {by_columns(matrix_sizes(batch, a.self.size(-2), a.self.size(-1)), a.self.dtype())};
 }
 void kernel_cholesky_solve(const args::cholesky_solve& a, Out out) {
@@ -521,8 +527,9 @@ Shapes shape_linalg_qr(const args::linalg_qr& a) {
   if (a.mode != "reduced" && a.mode != "complete" && a.mode != "r")
     failf("qr received unrecognized mode '{}' but expected one of 'reduced' (default), 'r', or 'complete'",
           a.mode);
-  check_low_precision("linalg.qr", a.A);
   check_matrix("linalg.qr", a.A);
+  check_float("linalg.qr", a.A);
+  check_routine("geqrf_cpu", a.A);
   SymInt m = a.A.size(-2), n = a.A.size(-1), k = sym_min(m, n);
   Dims batch = batch_of(a.A);
   SymInt rows = a.mode == "complete" ? m : k;
@@ -554,8 +561,8 @@ void kernel_linalg_qr(const args::linalg_qr& a, Out out) {
 }
 
 Shapes shape_geqrf(const args::geqrf& a) {
-  check_low_precision("geqrf", a.self);
   check_matrix("geqrf", a.self);
+  check_routine("geqrf_cpu", a.self);
   return {lu_shape(a.self),
           Shape(with(batch_of(a.self), sym_min(a.self.size(-2), a.self.size(-1))), a.self.dtype())};
 }
@@ -571,13 +578,13 @@ void kernel_geqrf(const args::geqrf& a, Out out) {
   copy_elements(x, out[0]);
 }
 Shapes shape_linalg_householder_product(const args::linalg_householder_product& a) {
-  check_low_precision("torch.linalg.householder_product", a.input);
   if (a.input.dim() < 2) fail("torch.linalg.householder_product: input must have at least 2 dimensions.");
   if (!(a.input.size(-2) >= a.input.size(-1)))
     fail(
         "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]");
   if (!(a.input.size(-1) >= a.tau.size(-1)))
     fail("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]");
+  check_routine("orgqr_cpu", a.input);
   return {lu_shape(a.input)};
 }
 void kernel_linalg_householder_product(const args::linalg_householder_product& a, Out out) {

@@ -14,9 +14,12 @@ void check_float(const char* api, const Tensor& t) {
 }
 void check_low_precision(const char* api, const Tensor& t) {
   check_float(api, t);
-  DType d = to_real(t.dtype());
-  if (d != kFloat && d != kDouble)
+  if (!has_routine(t.dtype()))
     failf("{}: Low precision dtypes not supported. Got {}", api, script_name(t.dtype()));
+}
+bool has_routine(DType d) { return is_complex(d) ? d != DType::complex32 : d == kFloat || d == kDouble; }
+void check_routine(const char* kernel, const Tensor& t) {
+  if (!has_routine(t.dtype())) not_implemented_for(kernel, t.dtype());
 }
 void check_matrix(const char* api, const Tensor& t) {
   if (t.dim() < 2) failf("{}: The input tensor A must have at least 2 dimensions.", api);

@@ -28,6 +28,8 @@ void check_float(const char* api, const Tensor& t);  // "Expected a floating poi
 void check_matrix(const char* api, const Tensor& t);  // "must have at least 2 dimensions"
 void check_square(const char* api, const Tensor& t);
 void check_low_precision(const char* api, const Tensor& t);  // half types have no decomposition
+bool has_routine(DType d);  // LAPACK knows it: float, double and their complex numbers
+void check_routine(const char* kernel, const Tensor& t);  // '"lu_cpu" not implemented for 'Half'' otherwise
 
 Dims batch_of(const Tensor& t);                              // all sizes but the last two
 Dims matrix_sizes(Dims batch, SymInt rows, SymInt columns);  // and the last two again

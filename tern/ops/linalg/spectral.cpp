@@ -34,8 +34,9 @@ double epsilon(DType d) {
 }  // namespace
 
 Shapes shape__linalg_svd(const args::_linalg_svd& a) {
-  check_low_precision("linalg.svd", a.A);
+  check_float("linalg.svd", a.A);
   check_matrix("linalg.svd", a.A);
+  check_routine("linalg_svd_cpu", a.A);
   if (a.driver)
     fail(
         "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
@@ -109,10 +110,10 @@ std::tuple<Tensor, Tensor, Tensor> body_svd(const args::svd& a) {
 }
 
 Shapes shape__linalg_eigh(const args::_linalg_eigh& a) {
-  check_low_precision("linalg.eigh", a.A);
   check_square("linalg.eigh", a.A);
   if (a.UPLO.size() != 1 || std::string_view("LlUu").find(a.UPLO[0]) == std::string_view::npos)
     failf("Expected UPLO argument to be 'L' or 'U', but got {}", a.UPLO);
+  check_routine("linalg_eigh_cpu", a.A);
   return {Shape(with(batch_of(a.A), a.A.size(-1)), to_real(a.A.dtype())),
           a.compute_v ? by_columns(Dims(a.A.sizes()), a.A.dtype()) : none(a.A.dtype())};
 }
@@ -137,8 +138,10 @@ Tensor body_linalg_eigvalsh(const args::linalg_eigvalsh& a) {
 }
 
 Shapes shape_linalg_eig(const args::linalg_eig& a) {
-  check_low_precision("linalg.eig", a.self);
   check_square("linalg.eig", a.self);
+  if (is_integral(a.self.dtype(), true))
+    failf("Unknown Complex ScalarType for {}", script_name(a.self.dtype()));
+  check_routine("linalg_eig_out_cpu", a.self);
   DType d = to_complex(a.self.dtype());
   return {Shape(with(batch_of(a.self), a.self.size(-1)), d), by_columns(Dims(a.self.sizes()), d)};
 }
@@ -173,7 +176,7 @@ struct Lstsq {
   std::string driver;
 };
 Lstsq lstsq_plan(const args::linalg_lstsq& a) {
-  check_low_precision("torch.linalg.lstsq", a.self);
+  if (!has_routine(a.self.dtype())) fail("This function doesn't handle types other than float and double");
   if (a.self.dim() < 2) fail("torch.linalg.lstsq: input must have at least 2 dimensions.");
   if (a.b.dim() < 1) fail("torch.linalg.lstsq: other must have at least 1 dimension.");
   if (a.self.dtype() != a.b.dtype())
@@ -317,8 +320,11 @@ Tensor pseudo_inverse(const Tensor& self, const Tensor& atol, const Tensor& rtol
 }  // namespace
 
 Shapes shape_linalg_pinv_atol_rtol_tensor(const args::linalg_pinv_atol_rtol_tensor& a) {
-  check_low_precision("linalg.pinv", a.self);
-  check_matrix("linalg.pinv", a.self);
+  if (!has_routine(a.self.dtype()) || a.self.dim() < 2)
+    failf(
+        "linalg.pinv({}{{{}}}): expected a tensor with 2 or more dimensions of float, double, cfloat or "
+        "cdouble types",
+        script_name(a.self.dtype()), str(a.self.sizes()));
   Dims batch = batch_of(a.self);
   bool empty = surely_eq(a.self.numel(), 0);
   if (a.atol.defined() && !empty) batch = broadcast_sizes(batch, a.atol.sizes());
@@ -341,7 +347,7 @@ Tensor body_pinverse(const args::pinverse& a) {
 }
 
 Tensor body_linalg_matrix_rank_atol_rtol_tensor(const args::linalg_matrix_rank_atol_rtol_tensor& a) {
-  check_low_precision("torch.linalg.matrix_rank", a.input);
+  if (!has_routine(a.input.dtype())) fail("This function doesn't handle types other than float and double");
   check_matrix("torch.linalg.matrix_rank", a.input);
   if (a.hermitian) check_square("torch.linalg.matrix_rank", a.input);
   if (a.input.numel().is_int() && a.input.numel().as_int() == 0)

@@ -7,6 +7,7 @@
 #include "tern/dispatch/pointwise.h"
 #include "tern/kernels/norm.h"
 #include "tern/ops.h"
+#include "tern/ops/elements.h"
 #include "tern/ops/norm.args.h"
 #include "tern/ops/norm/dense.h"
 
@@ -253,6 +254,23 @@ Tensor body_instance_norm(const args::instance_norm& a) {
   return view(y, input.sizes());
 }
 
+namespace {
+// Over the dimensions from `lead` on: the result, and what each row was multiplied by.
+std::pair<Tensor, Tensor> root_mean_square(const Tensor& input, int64_t lead, const Tensor& weight,
+                                           std::optional<double> given) {
+  if (is_integral(input.dtype(), true)) not_implemented_for("rms_norm", input.dtype());
+  const DType wide = compute_dtype(input.dtype());
+  const double eps = given.value_or(wide == kDouble ? std::numeric_limits<double>::epsilon()
+                                                    : std::numeric_limits<float>::epsilon());
+  SmallVector<int64_t, 6> dims;
+  for (int64_t d = lead; d < input.dim(); ++d) dims.push_back(d);
+  Tensor x = wide == input.dtype() ? input : input.to(wide);
+  Tensor rstd = rsqrt(add(mean(pow(x, 2), Ints(dims), true), Scalar(eps)));
+  Tensor y = x * rstd;
+  if (weight.defined()) y = y * weight;
+  return {y.dtype() == input.dtype() ? y : y.to(input.dtype()), rstd};
+}
+}  // namespace
 Tensor body_rms_norm(const args::rms_norm& a) {
   if (a.normalized_shape.empty())
     fail(
@@ -277,15 +295,16 @@ Tensor body_rms_norm(const args::rms_norm& a) {
     failf("Given normalized_shape={}, expected input with shape [*{}, but got input of size{}", wanted,
           wanted.substr(1), str(a.input.sizes()));
   }
-  DType wide = compute_dtype(a.input.dtype());
-  double eps = a.eps.value_or(wide == kDouble ? std::numeric_limits<double>::epsilon()
-                                              : std::numeric_limits<float>::epsilon());
-  SmallVector<int64_t, 6> dims;
-  for (int64_t d = lead; d < a.input.dim(); ++d) dims.push_back(d);
-  Tensor x = wide == a.input.dtype() ? a.input : a.input.to(wide);
-  Tensor y = x * rsqrt(add(mean(pow(x, 2), Ints(dims), true), Scalar(eps)));
-  if (a.weight.defined()) y = y * a.weight;
-  return y.dtype() == a.input.dtype() ? y : y.to(a.input.dtype());
+  return root_mean_square(a.input, lead, a.weight, a.eps).first;
+}
+std::tuple<Tensor, Tensor> body__fused_rms_norm(const args::_fused_rms_norm& a) {
+  const int64_t normalized = static_cast<int64_t>(a.normalized_shape.size()),
+                lead = a.input.dim() - normalized;
+  if (lead < 0)
+    failf("Given a normalized_shape of {} dimensions, expected input with as many, but got input of size{}",
+          normalized, str(a.input.sizes()));
+  auto [y, rstd] = root_mean_square(a.input, lead, a.weight, a.eps);
+  return {y, rstd};
 }
 
 // ---- other names ----

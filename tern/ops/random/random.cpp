@@ -36,6 +36,11 @@ void check_float(const char* op, const Tensor& t) {
   if (!t.is_floating_point())
     failf(ErrorKind::not_supported, "\"{}\" not implemented for '{}'", op, script_name(t.dtype()));
 }
+// What the integer-valued distributions fill: not complex numbers, nor the unsigned types beyond a byte.
+void check_drawn(const char* op, const Tensor& t) {
+  const DType d = t.dtype();
+  if (is_complex(d) || (is_integral(d) && !is_signed(d) && d != kByte)) not_implemented_for(op, d);
+}
 void check_continuous(const char* which, const Tensor& t, std::string_view type) {
   if (!t.is_floating_point())
     failf(
@@ -49,7 +54,10 @@ Tensor parts(const Tensor& t) {
   return view_as_real(t);
 }
 void fill_uniform(const Tensor& t, double from, double to, const Generator* g) {
-  if (t.is_complex()) return fill_uniform(parts(t), from, to, g);
+  if (t.is_complex()) {
+    if (t.int_numel() > 0) fill_uniform(parts(t), from, to, g);
+    return;
+  }
   check_float("check_uniform_bounds", t);
   if (!(from <= to))
     failf("uniform_ expects to return a [from, to) range, but found from={} > to={}", from, to);
@@ -59,16 +67,20 @@ void fill_normal(const Tensor& t, double mean, double std, const Generator* g) {
   if (!(std >= 0)) failf("normal expects std >= 0.0, but found std {}", std);
   // PyTorch gives the mean to both parts.
   if (t.is_complex()) return fill_normal(parts(t), mean, std / std::sqrt(2.), g);
+  if (t.int_numel() == 0) return;
   check_float("normal_kernel_cpu", t);
   draw(t, [&](void* p, int64_t n, bool c) { kernels::normal(engine(g), t.dtype(), p, n, mean, std, c); });
 }
 void fill_exponential(const Tensor& t, double lambd, const Generator* g) {
   if (!(lambd > 0)) failf("exponential_ expects lambda > 0.0, but found lambda={}", lambd);
+  if (t.int_numel() == 0) return;
   check_continuous("Exponential", t, script_name(t.dtype()));
   draw(t, [&](void* p, int64_t n, bool) { kernels::exponential(engine(g), t.dtype(), p, n, lambd); });
 }
 void fill_bernoulli(const Tensor& t, double p, const Generator* g) {
   if (!(p >= 0 && p <= 1)) failf("bernoulli_ expects p to be in [0, 1], but got p={}", p);
+  if (t.int_numel() == 0) return;
+  check_drawn("bernoulli_scalar_cpu_", t);
   draw(t, [&](void* to, int64_t n, bool) { kernels::bernoulli(engine(g), t.dtype(), to, n, p); });
 }
 void fill_bernoulli(const Tensor& t, const Tensor& p, const Generator* g) {
@@ -358,6 +370,8 @@ void kernel_exponential(const args::exponential& a, Out out) {
 namespace {
 void fill_log_normal(const Tensor& t, double mean, double std, const Generator* g) {
   if (!(std > 0)) failf("log_normal_ expects std > 0.0, but found std={}", std);
+  if (t.int_numel() == 0) return;
+  if (!t.is_floating_point()) not_implemented_for("log_normal_cpu", t.dtype());
   draw(t, [&](void* p, int64_t n, bool) { kernels::log_normal(engine(g), t.dtype(), p, n, mean, std); });
 }
 void fill_cauchy(const Tensor& t, double median, double sigma, const Generator* g) {
@@ -367,9 +381,14 @@ void fill_cauchy(const Tensor& t, double median, double sigma, const Generator* 
 }
 void fill_geometric(const Tensor& t, double p, const Generator* g) {
   if (!(p > 0 && p < 1)) failf("geometric_ expects p to be in (0, 1), but got p={}", p);
+  if (t.int_numel() == 0) return;
+  if (t.dtype() == kBool) not_implemented_for("geometric_cpu", t.dtype());
+  check_drawn("geometric_cpu", t);
   draw(t, [&](void* to, int64_t n, bool) { kernels::geometric(engine(g), t.dtype(), to, n, p); });
 }
 void fill_random(const Tensor& t, const Generator* g) {
+  if (t.int_numel() == 0) return;
+  check_drawn("random_kernel_cpu", t);
   draw(t, [&](void* p, int64_t n, bool) { kernels::random(engine(g), t.dtype(), p, n); });
 }
 }  // namespace
