@@ -80,6 +80,8 @@ void Compiler::assign(const Expr& target, Val v) {
       return assign_subscript(target, std::move(v));
     case ExprKind::tuple:
     case ExprKind::list: {
+      if (strict_ && target.kind == ExprKind::list)
+        error(target.at, "lhs of assignment must be a variable, subscript, or starred expression");
       std::vector<Val> items;
       size_t n = target.items.size();
       size_t star = n;
