@@ -166,8 +166,12 @@ class Model {
       } catch (const Error& e) {
         if (e.kind() != ErrorKind::not_supported) throw;
       }
-    NoGrad no_grad;
-    return tree::flatten(script_->call("forward", inputs)).leaves;
+    if (!gradients_) gradients_ = asks_for_gradients(*script_->whole_graph());
+    GradMode mode(*gradients_);
+    std::vector<Value> leaves = tree::flatten(script_->call("forward", inputs)).leaves;
+    for (Value& leaf : leaves)
+      if (*gradients_ && leaf.is_tensor()) leaf = Value(leaf.tensor().detach());
+    return leaves;
   }
   static nb::object call_method(const jit::ScriptModule& script, const std::string& method,
                                 const nb::args& args, const nb::kwargs& kwargs) {
@@ -188,6 +192,7 @@ class Model {
     return values;
   }
 
+  mutable std::optional<bool> gradients_;           // whether a script asks for some
   mutable std::optional<ExportedProgram> program_;  // of a script: made when it is asked for
   std::optional<ExportedModule> module_;
   std::optional<jit::ScriptModule> script_;

@@ -219,9 +219,13 @@ void Compiler::if_statement(const Condition& c, const List& then, const List& ot
 
 void Compiler::if_branches(const Condition& c, const Body_& then, const Body_& otherwise, uint32_t at) {
   at_ = at;
-  if (c.known) {
-    for (const Refinement& r : *c.known ? c.when_true : c.when_false) refine(r);
-    return *c.known ? then() : otherwise();
+  // In printed source the answer stands under a name: `_0 = isinstance(x, Tensor)` of what is always one.
+  std::optional<bool> known = c.known;
+  if (!strict_ && !known && c.value.is_constant() && c.value.in.constant().is_bool())
+    known = c.value.in.constant().to_bool();
+  if (known) {
+    for (const Refinement& r : *known ? c.when_true : c.when_false) refine(r);
+    return *known ? then() : otherwise();
   }
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   Frame branches[2];

@@ -461,7 +461,8 @@ Ours ours_of(std::string_view qualifier) {
       {"__torch__.torch.nn.init", nn_init_source},
       {"__torch__.torch.amp.autocast_mode", amp_autocast_source},
       {"__torch__.torch.cpu.amp.autocast_mode", [] { return device_autocast_source("cpu", kBFloat16); }},
-      {"__torch__.torch.cuda.amp.autocast_mode", [] { return device_autocast_source("cuda", DType::float16); }},
+      {"__torch__.torch.cuda.amp.autocast_mode",
+       [] { return device_autocast_source("cuda", DType::float16); }},
       {"__torch__.torch.autograd.profiler", profiler_source},
   };
   for (const auto& [name, source] : all)
