@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <iterator>
 #include <set>
 #include <unordered_map>
 
@@ -377,7 +378,30 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
       return s;
     }
     if (const tern::Value* v = torch_constant(n)) return number(*v);
-    if (n == "enable_grad" || n == "inference_mode")
+    // What torch has, and a script cannot call.
+    static constexpr std::string_view of_python[] = {"enable_grad",
+                                                     "inference_mode",
+                                                     "finfo",
+                                                     "iinfo",
+                                                     "get_default_dtype",
+                                                     "set_default_dtype",
+                                                     "is_tensor",
+                                                     "is_storage",
+                                                     "load",
+                                                     "typename",
+                                                     "get_num_threads",
+                                                     "set_num_threads",
+                                                     "get_rng_state",
+                                                     "set_rng_state",
+                                                     "from_numpy",
+                                                     "frombuffer",
+                                                     "asarray",
+                                                     "set_flush_denormal",
+                                                     "get_default_device",
+                                                     "is_warn_always_enabled",
+                                                     "is_inference_mode_enabled",
+                                                     "are_deterministic_algorithms_enabled"};
+    if (strict_ && std::find(std::begin(of_python), std::end(of_python), n) != std::end(of_python))
       error(at, fmt::format("Unknown builtin op: aten::{}.", n));
     if (n == "no_grad") {
       s.kind = Sugar::special;
