@@ -1,6 +1,8 @@
 // Model files in Python: tern.load("net.pt2") gives something to call; tern.save writes any format.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <algorithm>
+#include <iterator>
 
 #include <unordered_map>
 
@@ -166,8 +168,12 @@ class Model {
       } catch (const Error& e) {
         if (e.kind() != ErrorKind::not_supported) throw;
       }
-    NoGrad no_grad;
-    return tree::flatten(script_->call("forward", inputs)).leaves;
+    if (!gradients_) gradients_ = asks_for_gradients(*script_->whole_graph());
+    GradMode mode(*gradients_);
+    std::vector<Value> leaves = tree::flatten(script_->call("forward", inputs)).leaves;
+    for (Value& leaf : leaves)
+      if (*gradients_ && leaf.is_tensor()) leaf = Value(leaf.tensor().detach());
+    return leaves;
   }
   static nb::object call_method(const jit::ScriptModule& script, const std::string& method,
                                 const nb::args& args, const nb::kwargs& kwargs) {
@@ -188,23 +194,56 @@ class Model {
     return values;
   }
 
+  mutable std::optional<bool> gradients_;           // whether a script asks for some
   mutable std::optional<ExportedProgram> program_;  // of a script: made when it is asked for
   std::optional<ExportedModule> module_;
   std::optional<jit::ScriptModule> script_;
 };
 
-// Objects of unknown classes have no Python object here: their names stand for them.
-Value named(const Value& v) {
-  if (const std::string* name = jit::opaque_class(v)) return Value("<" + *name + ">");
-  if (v.is_dict()) {
-    std::vector<std::pair<Value, Value>> entries;
-    for (const auto& [k, item] : v.entries()) entries.emplace_back(k, named(item));
-    return Value::dict(std::move(entries));
+nb::object in_python(const Value& v);
+
+// A kind that Python has and a Value has not.
+nb::object of_kind(const jit::PythonKind& k) {
+  const std::string& kind = k.kind;
+  auto module = [](const char* name) { return nb::module_::import_(name); };
+  if (kind == "dtype") return object_from(static_cast<DType>(k.value.to_int()));
+  if (kind == "layout") return module("tern").attr("strided");
+  if (kind == "Size") return module("tern").attr("Size")(in_python(k.value));
+  if (kind == "int") return module("builtins").attr("int")(k.value.string());
+  if (kind == "bytes" || kind == "bytearray") {
+    nb::bytes bytes(k.value.string().data(), k.value.string().size());
+    return kind == "bytes" ? nb::object(bytes) : nb::object(module("builtins").attr("bytearray")(bytes));
   }
-  if (!v.is_list() && !v.is_tuple()) return v;
-  std::vector<Value> items;
-  for (const Value& item : v.items()) items.push_back(named(item));
-  return v.is_list() ? Value::list(std::move(items)) : Value::tuple(std::move(items));
+  nb::object inner = in_python(k.value);
+  if (kind == "OrderedDict" || kind == "Counter") return module("collections").attr(kind.c_str())(inner);
+  if (kind.starts_with("defaultdict")) {
+    // Only a factory that makes nothing but an empty value: a file says none that runs something.
+    static constexpr std::string_view harmless[] = {"list",  "dict", "set",   "int",
+                                                    "float", "str",  "tuple", "bool"};
+    std::string factory = kind.size() > 12 ? kind.substr(12) : "";
+    if (factory == "long") factory = "int";  // as protocol 2 calls them
+    if (factory == "unicode") factory = "str";
+    bool known = std::find(std::begin(harmless), std::end(harmless), factory) != std::end(harmless);
+    return module("collections")
+        .attr("defaultdict")(known ? nb::object(module("builtins").attr(factory.c_str())) : nb::none(),
+                             inner);
+  }
+  return module("builtins").attr(kind.c_str())(inner);  // set, frozenset
+}
+
+// Objects of unknown classes have no Python object here: their names stand for them.
+nb::object in_python(const Value& v) {
+  if (const std::string* name = jit::opaque_class(v)) return nb::str(("<" + *name + ">").c_str());
+  if (const jit::PythonKind* kind = jit::python_kind(v)) return of_kind(*kind);
+  if (v.is_dict()) {
+    nb::dict all;
+    for (const auto& [k, item] : v.entries()) all[in_python(k)] = in_python(item);
+    return all;
+  }
+  if (!v.is_list() && !v.is_tuple()) return object_from(v);
+  nb::list items;
+  for (const Value& item : v.items()) items.append(in_python(item));
+  return v.is_list() ? nb::object(items) : nb::object(nb::tuple(items));
 }
 
 }  // namespace
@@ -234,7 +273,7 @@ void bind_models(nb::module_& m) {
   // A checkpoint of torch.save is what it holds: dicts of tensors.
   nb::object reader = nb::cpp_function([](const std::string& path) -> nb::object {
     if (format_of_file(path) == ModelFormat::checkpoint)
-      return object_from(named(jit::load_checkpoint(path)));
+      return in_python(jit::load_checkpoint(path, jit::Kinds::of_python));
     return nb::cast(Model::load(path));
   });
   nb::object writer = nb::cpp_function([](const Model& model, const std::string& path) { model.save(path); });

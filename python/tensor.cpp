@@ -380,22 +380,7 @@ int set_grad(PyObject* self, PyObject* value, void*) {
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded([&]() -> PyObject* {
     if (!value || !is_tensor(value)) fail(ErrorKind::type, "data must be set to a Tensor");
-    TensorBody& to = *tensor_of(self).body();
-    const TensorBody& from = *tensor_of(value).body();
-    if (to.requires_grad && !is_floating(from.dtype) && !is_complex(from.dtype))
-      fail("data set to a tensor that requires gradients must be floating point or complex dtype");
-    to.dtype = from.dtype;
-    to.device = from.device;
-    to.symbolic = from.symbolic;
-    to.contiguous = from.contiguous;
-    to.storage = from.storage;
-    to.offset = from.offset;
-    to.numel = from.numel;
-    to.sizes = from.sizes;
-    to.strides = from.strides;
-    to.meaning = from.meaning;
-    constexpr uint8_t of_data = rung_fake | rung_meaning;
-    to.rungs = static_cast<uint8_t>((to.rungs & ~of_data) | (from.rungs & of_data));
+    autograd::set_data(tensor_of(self), tensor_of(value));
     return Py_None;
   })
              ? 0

@@ -31,6 +31,10 @@ int register_post_accumulate_hook(const Tensor& leaf, tern::Function<void(const 
 // Which result of its recorded function the tensor is; 0 for leaves.
 uint32_t output_number(const Tensor& t);
 
+// `target.data = source`: the same tensor, with the memory and sizes of `source`. Throws where gradients of
+// it make no sense.
+void set_data(const Tensor& target, const Tensor& source);
+
 // While on, backward names the function whose gradient is NaN (unless `check_nan` is off) or throws, and
 // warns with where in the program the function was recorded, as `trace` told it then.
 struct Anomaly {

@@ -416,6 +416,25 @@ void mark_inference(const Tensor& result, const Tensor* source) {
     autograd_meta(result).origin = ViewOrigin::inference;
 }
 
+void set_data(const Tensor& target, const Tensor& source) {
+  TensorBody& to = *target.body();
+  const TensorBody& from = *source.body();
+  if (to.requires_grad && !is_floating(from.dtype) && !is_complex(from.dtype))
+    fail("data set to a tensor that requires gradients must be floating point or complex dtype");
+  to.dtype = from.dtype;
+  to.device = from.device;
+  to.symbolic = from.symbolic;
+  to.contiguous = from.contiguous;
+  to.storage = from.storage;
+  to.offset = from.offset;
+  to.numel = from.numel;
+  to.sizes = from.sizes;
+  to.strides = from.strides;
+  to.meaning = from.meaning;
+  constexpr uint8_t of_data = rung_fake | rung_meaning;
+  to.rungs = static_cast<uint8_t>((to.rungs & ~of_data) | (from.rungs & of_data));
+}
+
 }  // namespace autograd
 
 // ---- Tensor's gradient methods ----

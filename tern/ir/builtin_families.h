@@ -37,9 +37,14 @@ V wrapping_mul(Args in);
 V real_floor_quotient(Args in);
 V real_remainder(Args in);
 V grad_of_tensor(Args in);
-// torch.autograd.grad and backward: the room of scripts has them, for this one knows no gradients.
+// What needs gradients or operators: the room of scripts has them, for this one knows neither.
 V gradients(Args in);
 V run_backward(Args in);
+V retains_grad(Args in);
+V output_number(Args in);
+V set_data(Args in);
+V enter_record_of_tensor(Args in);
+V to_dense(Args in);
 std::string tensor_text(const Tensor& t);  // as PyTorch prints it
 V device_of_tensor(Args in);
 V device_type(Args in);

@@ -179,6 +179,11 @@ V retain_grad(Args in) {
   tensor_in(in, "retain_grad").retain_grad();
   return {};
 }
+V version_of(Args in) { return static_cast<int64_t>(tensor_in(in, "_version").version()); }
+V pin_memory(Args in) {
+  tensor_in(in, "pin_memory");
+  fail("Cannot access accelerator device when none is available.");
+}
 V leaf_of(Args in) { return tensor_in(in, "is_leaf").is_leaf(); }
 V set_grad_enabled(Args in) {
   need(in, 1, 1, "set_grad_enabled");
@@ -269,6 +274,12 @@ constexpr BuiltinEntry table[] = {
     {"requires_grad_", require_grad, true},
     {"retain_grad", retain_grad, true},
     {"is_leaf", leaf_of},
+    {"retains_grad", retains_grad},
+    {"output_nr", output_number},
+    {"_version", version_of},
+    {"set_data", set_data, true},
+    {"pin_memory", pin_memory},
+    {"to_dense", to_dense},
     {"backward", run_backward, true},
     {"get_device", no_device_index},
     {"set_grad_enabled", set_grad_enabled, true},

@@ -506,6 +506,7 @@ constexpr BuiltinEntry table[] = {
     {"chr", chr},
     {"Print", print, true},
     {"warn", warn, true},
+    {"_record_function_enter", enter_record_of_tensor, true},
     {"_record_function_enter_new", enter_record, true},
     {"_record_function_exit", leave_record, true},
     {"RaiseException", raise, true},

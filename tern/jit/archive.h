@@ -35,8 +35,17 @@ void save(const ScriptModule& module, io::Sink& sink, std::string_view archive_n
 // What torch.save wrote, zip, the format before it, or tar: dicts, lists, tuples, numbers, strings and
 // tensors. An OrderedDict is a dict, a whole nn.Module is the dict of its state; objects of other classes are
 // opaque.
-tern::Value load_checkpoint(const std::string& path);
-tern::Value load_checkpoint(io::Blob bytes, const std::string& label);
+enum class Kinds : uint8_t { plain, of_python };
+tern::Value load_checkpoint(const std::string& path, Kinds kinds = Kinds::plain);
+tern::Value load_checkpoint(io::Blob bytes, const std::string& label, Kinds kinds = Kinds::plain);
+// With Kinds::of_python: what is a set, frozenset, bytes, bytearray, dtype, layout, Size, OrderedDict,
+// Counter, "defaultdict list" (with its factory) or an int of more than 64 bits there, and a list, string,
+// number or dict here.
+struct PythonKind final : Box {
+  std::string kind;
+  tern::Value value;
+};
+const PythonKind* python_kind(const tern::Value& value);  // nullptr for every other value
 bool looks_like_checkpoint(const io::Blob& bytes, const std::string& label);
 // The class of an object that was kept as a name only; nullptr for every other value.
 const std::string* opaque_class(const tern::Value& value);

@@ -40,7 +40,7 @@ std::map<std::string, io::Bytes> tar_members(io::Bytes bytes, const std::string&
 // What PyTorch wrote before 0.1.10: a tar of `storages` (a count; per storage a key, a device and a type,
 // then its elements), `tensors` (a count; per tensor a key, a storage's key and a type, then rank, sizes,
 // strides, offset) and `pickle`, which names tensors by their keys.
-tern::Value load_tar(const io::Blob& file, const std::string& label) {
+tern::Value load_tar(const io::Blob& file, const std::string& label, Kinds kinds) {
   std::map<std::string, io::Bytes> members = tar_members(file.bytes, label);
   auto member = [&](const char* name) {
     auto it = members.find(name);
@@ -88,6 +88,7 @@ tern::Value load_tar(const io::Blob& file, const std::string& label) {
   }
   Unpickler unpickler(label, [](std::string_view, uint64_t) { return io::Blob{}; });
   unpickler.opaque_classes = true;
+  unpickler.keep_kinds = kinds == Kinds::of_python;
   rest = member("tensors");
   count = entry(rest)->root().as_int();
   for (int64_t i = 0; i < count; ++i) {
@@ -113,7 +114,7 @@ tern::Value load_tar(const io::Blob& file, const std::string& label) {
 }
 
 // Several pickles in a row, then the storages, each with its length in front.
-tern::Value load_legacy(const io::Blob& file, const std::string& label) {
+tern::Value load_legacy(const io::Blob& file, const std::string& label, Kinds kinds) {
   io::Bytes rest = file.bytes;
   auto next = [&] {
     size_t used = 0;
@@ -200,19 +201,20 @@ tern::Value load_legacy(const io::Blob& file, const std::string& label) {
   };
   Unpickler unpickler(label, storages);
   unpickler.opaque_classes = true;
+  unpickler.keep_kinds = kinds == Kinds::of_python;
   return unpickler.read(content->root());
 }
 
 }  // namespace
 
-tern::Value load_checkpoint(const std::string& path) {
-  return load_checkpoint(io::map_file(path, io::MapMode::copy_on_write), path);
+tern::Value load_checkpoint(const std::string& path, Kinds kinds) {
+  return load_checkpoint(io::map_file(path, io::MapMode::copy_on_write), path, kinds);
 }
 
-tern::Value load_checkpoint(io::Blob bytes, const std::string& label) {
+tern::Value load_checkpoint(io::Blob bytes, const std::string& label, Kinds kinds) {
   return with_label(label, [&]() -> tern::Value {
-    if (looks_like_tar(bytes.bytes)) return load_tar(bytes, label);
-    if (!io::ZipReader::looks_like_zip(bytes.bytes)) return load_legacy(bytes, label);
+    if (looks_like_tar(bytes.bytes)) return load_tar(bytes, label, kinds);
+    if (!io::ZipReader::looks_like_zip(bytes.bytes)) return load_legacy(bytes, label, kinds);
     io::ZipReader zip(bytes, label);
     std::string root = root_of(zip);
     if (zip.find(root + "constants.pkl"))
@@ -224,6 +226,7 @@ tern::Value load_checkpoint(io::Blob bytes, const std::string& label) {
     // Modules that know their parents are not followed in circles: only their state is read.
     Unpickler unpickler(label + ": " + member, storages_in(zip, root + "data/", false));
     unpickler.opaque_classes = true;
+    unpickler.keep_kinds = kinds == Kinds::of_python;
     return unpickler.read(doc->root());
   });
 }

@@ -33,8 +33,9 @@ tern::Value Unpickler::read(const Pickle& p) {
     case PickleKind::string:
       return tern::Value(p.as_string());
     case PickleKind::bytes:
-      return tern::Value(io::as_text(p.as_bytes()));
+      return of_kind("bytes", tern::Value(io::as_text(p.as_bytes())));
     case PickleKind::big_integer:
+      if (keep_kinds) return of_kind("int", tern::Value(std::string(p.digits())));
       if (opaque_classes) return Opaque::make(fmt::format("the integer {}", p.digits()));
       bad(fmt::format("the integer {} does not fit 64 bits", p.digits()));
     default:
@@ -60,6 +61,21 @@ tern::Value Opaque::make(std::string name) {
   box->class_name = std::move(name);
   return tern::Value::object(box);
 }
+tern::Value Unpickler::of_kind(std::string_view kind, tern::Value v) const {
+  if (!keep_kinds) return v;
+  auto* box = new PythonKind;
+  box->kind = kind;
+  box->value = std::move(v);
+  return tern::Value::object(box);
+}
+const PythonKind* python_kind(const tern::Value& v) {
+  return v.is_object() ? dynamic_cast<const PythonKind*>(v.box()) : nullptr;
+}
+tern::Value Unpickler::read_plain(const Pickle& p) {
+  tern::Value v = read(p);
+  if (const PythonKind* k = python_kind(v)) return k->value;
+  return v;
+}
 const std::string* opaque_class(const tern::Value& v) {
   const auto* o = v.is_object() ? dynamic_cast<const Opaque*>(v.box()) : nullptr;
   return o ? &o->class_name : nullptr;
@@ -78,14 +94,14 @@ tern::Value Unpickler::make(const Pickle& p) {
     case PickleKind::set: {
       std::vector<tern::Value> items;
       for (size_t i = 0; i < p.size(); ++i) items.push_back(read(p[i]));
-      return tern::Value::list(std::move(items));
+      return of_kind("set", tern::Value::list(std::move(items)));
     }
     case PickleKind::dict:
       return dict(p);
     case PickleKind::global: {
       if (p.module() == "torch")
-        if (std::optional<DType> d = parse_dtype(p.name())) return tern::Value(*d);
-      if (p.module() == "torch" && p.name() == "strided") return tern::Value(0);
+        if (std::optional<DType> d = parse_dtype(p.name())) return of_kind("dtype", tern::Value(*d));
+      if (p.module() == "torch" && p.name() == "strided") return of_kind("layout", tern::Value(0));
       if (opaque_classes) return Opaque::make(std::string(p.module()) + "." + std::string(p.name()));
       bad(
           fmt::format("the file refers to {}.{}, which is not allowed: only tensors, containers and numbers "
@@ -115,7 +131,7 @@ tern::Value Unpickler::dict(const Pickle& p) {
   std::vector<std::pair<tern::Value, tern::Value>> entries;
   std::unordered_map<std::string, size_t> seen;
   for (size_t i = 0; i < p.pair_count(); ++i) {
-    tern::Value key = read(p.key(i)), value = read(p.value(i));
+    tern::Value key = read_plain(p.key(i)), value = read(p.value(i));
     if (key.is_tensor() || key.is_list() || key.is_dict() || key.is_object())
       bad("a dict with a key that is neither a string nor a number");
     // The last of equal keys wins, at the first one's place.
@@ -240,7 +256,7 @@ std::string Unpickler::unknown_tensor(std::string_view function, const Pickle& a
     bool coo = layout == "torch.sparse_coo";
     size_t at = coo ? 2 : 3;  // indices, values, size; or two kinds of indices
     if (args[1].size() > at && (args[1][at].is(PickleKind::tuple) || args[1][at].is(PickleKind::object)))
-      if (tern::Value size = read(args[1][at]); size.is_tuple() || size.is_list()) {
+      if (tern::Value size = read_plain(args[1][at]); size.is_tuple() || size.is_list()) {
         text += " of size [";
         for (const tern::Value& n : size.items()) text += (text.back() == '[' ? "" : ", ") + n.str();
         text += "]";
@@ -276,7 +292,7 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     }
     if (name == "_rebuild_tensor_v3") {
       need(7);
-      tern::Value dtype = read(args[6]);
+      tern::Value dtype = read_plain(args[6]);
       if (const std::string* unknown = opaque_class(dtype))
         return Opaque::make(fmt::format("a tensor of {}", *unknown));
       return tensor(args[0], args[1], args[2], args[3], args[4].as_bool(), static_cast<DType>(dtype.to_int()),
@@ -296,7 +312,7 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
     }
     if (name == "_rebuild_meta_tensor_no_storage") {
       need(4);
-      tern::Value dtype = read(args[0]);
+      tern::Value dtype = read_plain(args[0]);
       if (const std::string* unknown = opaque_class(dtype))
         return Opaque::make(fmt::format("a tensor of {}", *unknown));
       return tern::Value(
@@ -336,13 +352,16 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
         if (args[0][i].size() != 2) bad("an OrderedDict of something other than pairs");
         entries.emplace_back(read(args[0][i][0]), read(args[0][i][1]));
       }
-      return tern::Value::dict(std::move(entries));
+      return of_kind(name, tern::Value::dict(std::move(entries)));
     }
-    return dict(p);
+    return of_kind(name, dict(p));
   }
-  if (module == "collections" && name == "defaultdict") return dict(p);
+  if (module == "collections" && name == "defaultdict") {
+    bool factory = args.size() > 0 && args[0].is(PickleKind::global);
+    return of_kind(factory ? fmt::format("defaultdict {}", args[0].name()) : "defaultdict", dict(p));
+  }
   if (module == "collections" && name == "Counter" && args.size() == 1 && args[0].is(PickleKind::dict))
-    return read(args[0]);
+    return of_kind(name, read_plain(args[0]));
   if (module == "torch.jit._pickle") {
     if (name == "restore_type_tag") {
       need(2);
@@ -372,19 +391,25 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
   }
   if (module == "torch" && name == "Size") {
     need(1);
-    return read(args[0]);
+    return of_kind(name, read_plain(args[0]));
   }
+  if (module == "torch.serialization" && name == "_get_layout" && args.size() == 1 &&
+      args[0].is(PickleKind::string) && args[0].as_string() == "torch.strided")
+    return of_kind("layout", tern::Value(0));
   if ((module == "builtins" || module == "__builtin__") && name == "complex") {
     need(2);
     return tern::Value(std::complex<double>(args[0].as_double(), args[1].as_double()));
   }
   if ((module == "builtins" || module == "__builtin__") && (name == "set" || name == "frozenset") &&
       args.size() == 1)
-    return read(args[0]);
+    return of_kind(name, read(args[0]));
   // What protocol 2 makes of bytes: encode(text, "latin1"), and bytes() of nothing.
   if ((module == "builtins" || module == "__builtin__") && (name == "bytes" || name == "bytearray")) {
-    if (args.size() == 0) return tern::Value("");
-    if (args.size() == 1 && args[0].is_call("_codecs", "encode")) return read(args[0]);
+    if (args.size() == 0) return of_kind(name, tern::Value(""));
+    if (args.size() == 1 && args[0].is(PickleKind::bytes)) return of_kind(name, read_plain(args[0]));
+    if (args.size() > 0 && args[0].is(PickleKind::string))  // bytearray(text, "latin-1")
+      return of_kind(name, tern::Value(latin1(args[0].as_string())));
+    if (args.size() == 1 && args[0].is_call("_codecs", "encode")) return of_kind(name, read_plain(args[0]));
   }
   if (module == "torch.nn.parameter" && name == "Parameter") {
     need(1);
@@ -392,7 +417,7 @@ tern::Value Unpickler::call(std::string_view module, std::string_view name, cons
   }
   if (module == "_codecs" && name == "encode") {
     need(1);
-    return tern::Value(args[0].as_string());
+    return of_kind("bytes", tern::Value(keep_kinds ? latin1(args[0].as_string()) : args[0].as_string()));
   }
   if (module.starts_with("__torch__.torch.classes.") && !opaque_classes)
     return native(p, std::string(module) + "." + std::string(name));

@@ -28,6 +28,7 @@ class Unpickler {
 
   bool opaque_classes = false;  // what is not known is kept as its name; a whole nn.Module is its state
   bool without_data = false;    // tensors are on the meta device
+  bool keep_kinds = false;      // what Python has as a kind of its own is a PythonKind
   // For formats that name whole tensors.
   void set_tensor(const std::string& key, const Storage& s, const Dims& sizes, const Dims& strides,
                   int64_t offset, DType dtype);
@@ -35,6 +36,8 @@ class Unpickler {
  private:
   [[noreturn]] void bad(std::string_view what) const;
   tern::Value make(const io::Pickle& p);
+  tern::Value of_kind(std::string_view kind, tern::Value v) const;
+  tern::Value read_plain(const io::Pickle& p);  // without its kind, for who knows what it is
   tern::Value object(const io::Pickle& p);
   // The call `module.name(*args)` that the pickle asks for.
   tern::Value call(std::string_view module, std::string_view name, const io::Pickle& args,

@@ -30,11 +30,21 @@ std::vector<Value> all_inputs(const SessionModel& model, Span<const Value> given
   return all;
 }
 
+bool asks_in(const ir::Block& block) {
+  for (const ir::Node& n : block) {
+    if (!n.op() && (n.is("aten::grad") || n.is("aten::backward"))) return true;
+    for (const ir::Block* b : n.blocks())
+      if (asks_in(*b)) return true;
+  }
+  return false;
+}
+
 class InterpreterEngine : public Engine {
  public:
-  explicit InterpreterEngine(const SessionModel& model) : model_(model), program_(*model.graph) {}
+  explicit InterpreterEngine(const SessionModel& model)
+      : model_(model), program_(*model.graph), gradients_(asks_for_gradients(*model.graph)) {}
   std::vector<Value> run(Span<const Value> inputs) override {
-    NoGrad no_grad;
+    GradMode mode(gradients_);
     std::vector<Value> leaves;
     for (Value& v : program_.run(all_inputs(model_, inputs))) {
       if (!v.is_list() && !v.is_tuple() && !v.is_dict()) {
@@ -43,12 +53,15 @@ class InterpreterEngine : public Engine {
       }
       for (Value& leaf : tree::flatten(v).leaves) leaves.push_back(std::move(leaf));
     }
+    for (Value& leaf : leaves)
+      if (gradients_ && leaf.is_tensor()) leaf = Value(leaf.tensor().detach());
     return leaves;
   }
 
  private:
   SessionModel model_;
   ir::Program program_;
+  bool gradients_;
 };
 
 class NativeEngine : public Engine {
@@ -256,6 +269,8 @@ void write_back(const SessionModel& model, Span<const Value> inputs, std::vector
 }
 
 }  // namespace
+
+bool asks_for_gradients(const ir::Graph& graph) { return asks_in(graph.top()); }
 
 std::vector<Value> Session::run(Span<const Value> inputs) const {
   State& s = *state_;

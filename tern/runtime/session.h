@@ -69,6 +69,9 @@ using Backend = Function<Owned<Engine>(const SessionModel& model, const SessionO
 void register_backend(std::string name, Backend backend);
 std::vector<std::string> backends();
 
+// Whether the graph calls torch.autograd.grad or backward(): gradients are on then while it is walked.
+bool asks_for_gradients(const ir::Graph& graph);
+
 // A cheap handle. Runs may come from several threads; they take turns.
 class Session {
  public:

@@ -80,6 +80,8 @@ void Compiler::assign(const Expr& target, Val v) {
       return assign_subscript(target, std::move(v));
     case ExprKind::tuple:
     case ExprKind::list: {
+      if (strict_ && target.kind == ExprKind::list)
+        error(target.at, "lhs of assignment must be a variable, subscript, or starred expression");
       std::vector<Val> items;
       size_t n = target.items.size();
       size_t star = n;
@@ -171,22 +173,14 @@ void Compiler::assign_subscript(const Expr& target, Val v) {
   if (base.type->is_tensor() || (base.type->is(TypeKind::any) && !strict_)) {
     std::vector<Val> indices;
     Val part = index_tensor(base, target, &indices);
-    Val number = v;
-    if (!v.type->is_tensor() && !v.type->is(TypeKind::any)) {
-      if (v.kind == Val::list || v.type->is(TypeKind::list)) {
-        Args args;
-        args.positional.push_back(v);
-        v = call_builtin("aten::tensor", std::move(args), target.at);
-      }
+    if (!v.type->is_tensor() && !v.type->is(TypeKind::any)) {  // numbers, of the tensor's type
+      Args args;
+      args.positional = {v};
+      args.keywords = {{"dtype", simple("prim::dtype", {operand(part)}, Type::integer())},
+                       {"device", simple("prim::device", {operand(part)}, Type::device_type())}};
+      v = call_builtin("aten::tensor", std::move(args), target.at);
     }
     if (!indices.empty()) {
-      if (!v.type->is_tensor()) {  // a number of the tensor's type
-        Args args;
-        args.positional = {v};
-        args.keywords = {{"dtype", simple("prim::dtype", {operand(part)}, Type::integer())},
-                         {"device", simple("prim::device", {operand(part)}, Type::device_type())}};
-        v = call_builtin("aten::tensor", std::move(args), target.at);
-      }
       Val list;
       list.kind = Val::list;
       list.items = indices;
@@ -197,7 +191,7 @@ void Compiler::assign_subscript(const Expr& target, Val v) {
     } else {
       Args args;
       args.positional = {part, v};
-      call_builtin(v.type->is_tensor() ? "aten::copy_" : "aten::fill_", std::move(args), target.at);
+      call_builtin("aten::copy_", std::move(args), target.at);
     }
     return;
   }

@@ -79,6 +79,7 @@ Sugar Compiler::call(const Expr& e, const Type* hint) {
         return special(callee.text.substr(6), e, hint);
       Args args = arguments(e);
       if (callee.has_self) args.positional.insert(args.positional.begin(), callee.self);
+      args.bound = callee.has_self && strict_;
       s.self = call_builtin(callee.text, std::move(args), e.at);
       return s;
     }
@@ -389,6 +390,7 @@ Val Compiler::construct(ClassType& type, Args args, uint32_t at) {
   }
   if (type.kind == ClassKind::module)
     error(at, fmt::format("modules cannot be made in scripts: {} is one", type.name.view()));
+  if (type.kind == ClassKind::enumeration) error(at, "cannot call a EnumClass");
   if (type.kind != ClassKind::plain) error(at, fmt::format("objects of {} cannot be made", type.name.view()));
   Function* init = type.method("__init__");
   if (init) unit_.compile(*init);

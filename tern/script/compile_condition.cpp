@@ -188,6 +188,11 @@ Condition Compiler::instance(const Expr& e) {
     return c;
   }
   for (const Expr* p : parts) {
+    if (strict_ && p->kind == ExprKind::name && (p->text == "dict" || p->text == "set"))
+      error(p->at, fmt::format("Unknown type name '{}'", p->text));
+    if (strict_ && p->kind == ExprKind::name && p->text == "Dict")
+      error(p->at,
+            "Attempted to use Dict without contained types. Please add contained type, e.g. Dict[int, int]");
     if (p->kind == ExprKind::name && (p->text == "list" || p->text == "List"))
       any_list = true;
     else if (p->kind == ExprKind::name && (p->text == "tuple" || p->text == "Tuple"))

@@ -216,6 +216,7 @@ Val Compiler::as_value(Sugar s, uint32_t at) {
     case Sugar::function:
       error(at, "function cannot be used as a value");
     case Sugar::class_:
+      if (s.owner->kind == ClassKind::enumeration) error(at, "EnumClass cannot be used as a value");
       error(at, fmt::format("class {} cannot be used as a value", class_text(s.owner->type())));
     case Sugar::builtin:
       error(at, "builtin cannot be used as a value");

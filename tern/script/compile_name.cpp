@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <iterator>
 #include <set>
 #include <unordered_map>
 
@@ -14,49 +15,29 @@ namespace tern::script {
 namespace {
 
 // Names of the language that are called like functions.
-constexpr std::string_view specials[] = {"len",
-                                         "range",
-                                         "print",
-                                         "int",
-                                         "float",
-                                         "bool",
-                                         "str",
-                                         "complex",
-                                         "list",
-                                         "dict",
-                                         "tuple",
-                                         "isinstance",
-                                         "hasattr",
-                                         "getattr",
-                                         "annotate",
-                                         "uninitialized",
-                                         "unchecked_cast",
-                                         "enumerate",
-                                         "zip",
-                                         "reversed",
-                                         "min",
-                                         "max",
-                                         "abs",
-                                         "sum",
-                                         "sorted",
-                                         "round",
-                                         "ord",
-                                         "chr",
-                                         "any",
-                                         "all",
-                                         "divmod",
-                                         "pow",
-                                         "super",
-                                         "type",
-                                         "cast",
-                                         "rangelist",
-                                         "device",
-                                         "slice",
-                                         "id",
-                                         "hash",
-                                         "hex",
-                                         "oct",
-                                         "bin"};
+constexpr std::string_view specials[] = {
+    "len", "range", "print", "int", "float", "bool", "str", "complex", "list", "dict", "tuple", "isinstance",
+    "hasattr", "getattr", "annotate", "uninitialized", "unchecked_cast", "enumerate", "zip", "min", "max",
+    "abs", "sum", "sorted", "round", "ord", "chr", "any", "all", "divmod", "pow", "super", "type", "cast",
+    "rangelist", "device", "slice", "id", "hash", "hex", "oct", "bin",
+    // and what is refused by name
+    "reversed", "set", "frozenset", "map", "filter", "bytes", "bytearray", "memoryview", "staticmethod",
+    "classmethod", "property", "input", "callable", "iter", "next", "vars", "dir", "repr", "format", "eval",
+    "exec", "open", "issubclass", "delattr", "setattr", "ascii", "compile", "globals", "locals", "breakpoint",
+    "__import__"};
+
+// Classes of torch whose objects a `with` opens, by the names source has for them.
+constexpr std::pair<std::string_view, std::string_view> contexts[] = {
+    {"torch.autocast", "__torch__.torch.amp.autocast_mode.autocast"},
+    {"torch.amp.autocast", "__torch__.torch.amp.autocast_mode.autocast"},
+    {"torch.amp.autocast_mode.autocast", "__torch__.torch.amp.autocast_mode.autocast"},
+    {"torch.cpu.amp.autocast", "__torch__.torch.cpu.amp.autocast_mode.autocast"},
+    {"torch.cpu.amp.autocast_mode.autocast", "__torch__.torch.cpu.amp.autocast_mode.autocast"},
+    {"torch.cuda.amp.autocast", "__torch__.torch.cuda.amp.autocast_mode.autocast"},
+    {"torch.cuda.amp.autocast_mode.autocast", "__torch__.torch.cuda.amp.autocast_mode.autocast"},
+    {"torch.profiler.record_function", "__torch__.torch.autograd.profiler.record_function"},
+    {"torch.autograd.profiler.record_function", "__torch__.torch.autograd.profiler.record_function"},
+};
 
 // torch.float32, torch.inf, torch.channels_last.
 const tern::Value* torch_constant(const std::string& name) {
@@ -367,6 +348,18 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
     s.text = n == "remainder" ? "aten::mathremainder" : "aten::" + n;
     return s;
   }
+  for (const auto& [spelled, qualified] : contexts) {
+    if (!strict_ || !spelled.starts_with(path)) continue;
+    if (spelled.size() == path.size()) {
+      s.kind = Sugar::class_;
+      s.owner = unit_.find_class(Symbol(qualified));
+      return s;
+    }
+    if (spelled[path.size()] != '.') continue;
+    s.kind = Sugar::space;
+    s.text = path;
+    return s;
+  }
   if (space == "torch") {
     if (n == "nn" || n == "jit" || n == "linalg" || n == "special" || n == "fft" || n == "functional" ||
         n == "autograd" || n == "_C" || n == "ops" || (n == "sparse" && strict_)) {
@@ -385,7 +378,32 @@ Sugar Compiler::space_attribute(const std::string& space, const std::string& n, 
       return s;
     }
     if (const tern::Value* v = torch_constant(n)) return number(*v);
-    if (n == "no_grad" || n == "enable_grad" || n == "inference_mode") {
+    // What torch has, and a script cannot call.
+    static constexpr std::string_view of_python[] = {"enable_grad",
+                                                     "inference_mode",
+                                                     "finfo",
+                                                     "iinfo",
+                                                     "get_default_dtype",
+                                                     "set_default_dtype",
+                                                     "is_tensor",
+                                                     "is_storage",
+                                                     "load",
+                                                     "typename",
+                                                     "get_num_threads",
+                                                     "set_num_threads",
+                                                     "get_rng_state",
+                                                     "set_rng_state",
+                                                     "from_numpy",
+                                                     "frombuffer",
+                                                     "asarray",
+                                                     "set_flush_denormal",
+                                                     "get_default_device",
+                                                     "is_warn_always_enabled",
+                                                     "is_inference_mode_enabled",
+                                                     "are_deterministic_algorithms_enabled"};
+    if (strict_ && std::find(std::begin(of_python), std::end(of_python), n) != std::end(of_python))
+      error(at, fmt::format("Unknown builtin op: aten::{}.", n));
+    if (n == "no_grad") {
       s.kind = Sugar::special;
       s.text = n;
       return s;
@@ -604,6 +622,7 @@ Sugar Compiler::value_attribute(const Val& v, const std::string& n, uint32_t at)
           {"nbytes", {"prim::nbytes", Type::integer()}},
           {"name", {"prim::name", Type::optional(Type::string())}},
           {"is_leaf", {"aten::is_leaf", Type::boolean()}},
+          {"retains_grad", {"aten::retains_grad", Type::boolean()}},
           {"is_xpu", {"prim::is_xpu", Type::boolean()}},
           {"is_mps", {"prim::is_mps", Type::boolean()}},
           {"is_vulkan", {"prim::is_vulkan", Type::boolean()}},

@@ -1,5 +1,7 @@
 // The names the language itself gives a meaning: len, range, isinstance, annotate, ...
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -135,15 +137,13 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     s.self = constant(tern::Value());
     return s;
   }
-  if (name == "range" || name == "enumerate" || name == "zip" || name == "reversed") {
+  if (name == "range" || name == "enumerate" || name == "zip") {
     s.kind = Sugar::iterable;
     s.text = name;
     if (name == "range")
       need(1, 3);
     else if (name == "enumerate")
       need(1, 2);
-    else if (name == "reversed")
-      need(1, 1);
     for (size_t i = 0; i < count; ++i) {
       const Expr& a = arg(i);
       if (a.kind == ExprKind::keyword) {
@@ -169,16 +169,17 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     return s;
   }
   if (name == "tuple") {
-    need(0, 1);
+    if (count != 1) error(e.at, fmt::format("tuple expected exactly 1 arguments but found {}", count));
     s.self.kind = Val::tuple;
     std::vector<const Type*> types;
-    if (count) {
-      auto items = static_items(iterable(sugar(arg(0)), e.at), e.at);
-      if (!items) error(e.at, "tuple() takes what has a known length: a tuple or a display");
-      for (Sugar& i : *items) {
-        s.self.items.push_back(as_value(std::move(i), e.at));
-        types.push_back(s.self.items.back().type);
-      }
+    Sugar over = iterable(sugar(arg(0)), e.at);
+    auto items = static_items(over, e.at);
+    if (!items && over.kind == Sugar::value && over.self.type->is(TypeKind::string))
+      error(e.at, "str cannot be used as a tuple");
+    if (!items) error(e.at, "cannot statically infer the expected size of a list in this context");
+    for (Sugar& i : *items) {
+      s.self.items.push_back(as_value(std::move(i), e.at));
+      types.push_back(s.self.items.back().type);
     }
     s.self.type = Type::tuple(types);
     return s;
@@ -274,7 +275,7 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
     s.self = simple("aten::wait", {operand(future)}, t);
     return s;
   }
-  if (name == "no_grad" || name == "enable_grad" || name == "inference_mode") {
+  if (name == "no_grad") {
     s.kind = Sugar::special;
     s.text = name;
     return s;
@@ -323,6 +324,23 @@ Sugar Compiler::special(const std::string& name, const Expr& e, const Type* hint
       {"oct", "aten::oct"},         {"bin", "aten::bin"},       {"hash", "aten::hash"},
       {"id", "prim::id"},           {"device", "aten::device"}, {"rangelist", "prim::rangelist"}};
   auto it = builtins.find(name);
+  // Of these PyTorch makes calls of Python, which take tensors alone.
+  static constexpr std::string_view classes[] = {"reversed",   "set",          "frozenset",   "map",
+                                                 "filter",     "type",         "bytes",       "bytearray",
+                                                 "memoryview", "staticmethod", "classmethod", "property"};
+  if (std::find(std::begin(classes), std::end(classes), name) != std::end(classes)) {
+    Args args = arguments(e);
+    std::string schema;
+    for (size_t i = 0; i < args.positional.size(); ++i)
+      schema += fmt::format("{}Tensor {}", i ? ", " : "", i);
+    for (size_t i = 0; i < args.positional.size(); ++i)
+      if (!args.positional[i].type->is_tensor())
+        error(e.at,
+              fmt::format("{}({}) -> Tensor 0:\nExpected a value of type 'Tensor' for argument '{}' but "
+                          "instead found type '{}'.",
+                          name, schema, i, say(args.positional[i])));
+    error(e.at, fmt::format("{} is a class of Python: it cannot be called in a script", name));
+  }
   if (it == builtins.end())
     error(e.at, fmt::format("Python builtin <built-in function {}> is currently not supported in Torchscript",
                             name));

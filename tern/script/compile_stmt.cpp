@@ -48,6 +48,9 @@ void Compiler::statement(const Stmt& s) {
       return;
     }
     case StmtKind::assign: {
+      for (const ExprPtr& t : s.targets)
+        if (strict_ && t->kind == ExprKind::list)
+          error(t->at, "unexpected expression on left-hand side of assignment");
       const Type* hint = target_hint(*s.targets[0]);
       Sugar v = sugar(*s.value, hint);
       mark_constant(*s.value);
@@ -143,9 +146,15 @@ void Compiler::delete_statement(const Stmt& s) {
       args.positional.push_back(value(*t->items.at(1)));
       call_builtin("aten::Delete", std::move(args), t->at);
     } else if (t->kind == ExprKind::name) {
-      if (!find(t->text)) error(t->at, fmt::format("undefined value {}", t->text));
-      frame_->values.erase(t->text);
-      frame_->undefined[t->text] = {};
+      // It goes from the function, whichever branch or loop says so; what was made in one stays there.
+      Frame* function = frame_;
+      while (function->parent) function = function->parent;
+      if (!find(t->text) || !function->values.count(t->text))
+        error(t->at, fmt::format("undefined value {}", t->text));
+      for (Frame* f = frame_; f; f = f->parent) {
+        f->values.erase(t->text);
+        f->undefined[t->text] = {};
+      }
     } else {
       error(t->at, "del statements are only supported for deleting list and dict items and variables");
     }
@@ -167,7 +176,7 @@ void Compiler::with_statement(const Stmt& s) {
     if (sugared.kind == Sugar::special && sugared.text != "device") {
       at_ = s.at;
       Val before = simple("aten::is_grad_enabled", {}, Type::boolean());
-      ir::Node& begin = make("aten::set_grad_enabled", {In(sugared.text == "enable_grad")}, {});
+      ir::Node& begin = make("aten::set_grad_enabled", {In(false)}, {});
       open.push_back({before, &begin, true});
       continue;
     }
@@ -210,9 +219,13 @@ void Compiler::if_statement(const Condition& c, const List& then, const List& ot
 
 void Compiler::if_branches(const Condition& c, const Body_& then, const Body_& otherwise, uint32_t at) {
   at_ = at;
-  if (c.known) {
-    for (const Refinement& r : *c.known ? c.when_true : c.when_false) refine(r);
-    return *c.known ? then() : otherwise();
+  // In printed source the answer stands under a name: `_0 = isinstance(x, Tensor)` of what is always one.
+  std::optional<bool> known = c.known;
+  if (!strict_ && !known && c.value.is_constant() && c.value.in.constant().is_bool())
+    known = c.value.in.constant().to_bool();
+  if (known) {
+    for (const Refinement& r : *known ? c.when_true : c.when_false) refine(r);
+    return *known ? then() : otherwise();
   }
   ir::Node& node = make("prim::If", {operand(c.value)}, {});
   Frame branches[2];

@@ -188,7 +188,7 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
     if (head == "List" || head == "list" || head == "Sequence") return need(1), Type::list(inner(*parts[0]));
     if (head.starts_with("BroadcastingList")) return need(1), Type::list(inner(*parts[0]));
     if (head == "Optional") return need(1), Type::optional(inner(*parts[0]));
-    if (head == "Final") return need(1), inner(*parts[0]);
+    if (head == "Final" && !unit.known_operators_only) return need(1), inner(*parts[0]);
     if (head == "Future" || head == "Await") return need(1), Type::future(inner(*parts[0]));
     if (head == "Dict" || head == "dict") {
       need(2);
@@ -202,6 +202,8 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
                         key->str(ir::TypeStyle::torch)));
       return Type::dict(key, inner(*parts[1]));
     }
+    if (head == "Callable" || head == "Final")
+      fail_at(source, e.at, fmt::format("Unknown type constructor {}", head));
     std::vector<const Type*> items;
     for (const Expr* p : parts) items.push_back(inner(*p));
     if (head == "Tuple" || head == "tuple") return Type::tuple(items);
@@ -251,6 +253,8 @@ const ir::Type* Compiler::resolve_type(Unit& unit, const Source& source, std::st
   if (unit.known_operators_only && path == "List")
     fail_at(source, e.at,
             "Attempted to use List without a contained type. Please add a contained type, e.g. List[int]");
+  if (unit.known_operators_only && (path == "Callable" || path == "Final"))
+    fail_at(source, e.at, fmt::format("Unknown type name '{}'", path));
   if (auto it = names.find(path); it != names.end()) return it->second;
   if (quantized::is_native_class(path)) return Type::class_named(Symbol(path));
   auto find = [&](const std::string& full) -> ClassType* {
@@ -460,7 +464,7 @@ void Compiler::declare_attributes(Unit& unit, ClassType& type, const Body& state
     }
     bool is_final = annotation->kind == ExprKind::subscript && annotation->items[0]->kind == ExprKind::name &&
                     annotation->items[0]->text == "Final";
-    a.type = resolve_type(unit, source, qualifier, *annotation);
+    a.type = resolve_type(unit, source, qualifier, is_final ? *annotation->items.at(1) : *annotation);
     if (s->kind == StmtKind::annotated && s->value) {
       if (!is_final && type.kind != ClassKind::named_tuple)
         fail_at(source, s->at, "attributes get their values in __init__; a constant is Final[...]");

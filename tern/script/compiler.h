@@ -41,7 +41,7 @@ struct Sugar {
     method,   // of `self`
     special,  // the compiler's own: text is "len"
     type,
-    iterable,  // range, enumerate, zip, reversed over `items`; text says which
+    iterable,  // range, enumerate, zip over `items`; text says which
   } kind = value;
   Val self;
   bool has_self = false;
@@ -235,6 +235,8 @@ class Compiler {
   struct Args {
     std::vector<Val> positional;
     std::vector<std::pair<Symbol, Val>> keywords;
+    bool bound =
+        false;  // the first is what a method was called on: the schema's `self`, wherever that stands
   };
   Args arguments(const Expr& call, size_t skip = 0);
   Sugar call(const Expr& e, const Type* hint);

@@ -527,12 +527,28 @@ def _expect_one_size(input: Tensor, target: Tensor) -> None:
     if target.size() != input.size():
         warnings.warn("Using a target size ({}) that is different to the input size ({}). This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.".format(target.size(), input.size()))
 
+def _weighted(loss: Tensor, input: Tensor, weight: Tensor, reduction: str, by_weight: bool) -> Tensor:
+    if weight.size() != input.size():
+        raise ValueError("Weights and input must have the same size.")
+    weighted = loss * weight
+    if reduction == "none":
+        return weighted
+    if reduction == "sum":
+        return torch.sum(weighted)
+    if reduction == "mean":
+        return torch.sum(weighted) / torch.sum(weight) if by_weight else torch.mean(weighted)
+    raise ValueError("Invalid reduction mode: {}. Expected one of 'none', 'mean', 'sum'.".format(reduction))
+
 def mse_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", weight: Optional[Tensor] = None) -> Tensor:
     _expect_one_size(input, target)
+    if weight is not None:
+        return _weighted(torch.ops.aten.mse_loss(input, target, 0), input, weight, reduction, True)
     return torch.ops.aten.mse_loss(input, target, _reduction(reduction))
 
-def l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:
+def l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", weight: Optional[Tensor] = None) -> Tensor:
     _expect_one_size(input, target)
+    if weight is not None:
+        return _weighted(torch.ops.aten.l1_loss(input, target, 0), input, weight, reduction, True)
     return torch.ops.aten.l1_loss(input, target, _reduction(reduction))
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] = None, reduce: Optional[bool] = None, reduction: str = "mean", beta: float = 1.0) -> Tensor:
@@ -541,8 +557,10 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: Optional[bool] =
         return torch.ops.aten.l1_loss(input, target, _reduction(reduction))
     return torch.ops.aten.smooth_l1_loss(input, target, _reduction(reduction), beta)
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Optional[Tensor] = None) -> Tensor:
     _expect_one_size(input, target)
+    if weight is not None:
+        return _weighted(torch.ops.aten.huber_loss(input, target, 0, delta), input, weight, reduction, False)
     return torch.ops.aten.huber_loss(input, target, _reduction(reduction), delta)
 
 def nll_loss(input: Tensor, target: Tensor, weight: Optional[Tensor] = None, size_average: Optional[bool] = None, ignore_index: int = -100, reduce: Optional[bool] = None, reduction: str = "mean") -> Tensor:

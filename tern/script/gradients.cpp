@@ -1,7 +1,9 @@
-// torch.autograd.grad and backward() in scripts: builtins of the interpreter that need what stands on
-// operators.
+// Builtins of the interpreter that need what stands on operators: torch.autograd.grad and backward() in
+// scripts, what a tensor's history says, and a few more.
 #include "tern/autograd/autograd.h"
+#include "tern/autograd/history.h"
 #include "tern/ir/builtin_families.h"
+#include "tern/ops.h"
 
 namespace tern::ir {
 namespace {
@@ -29,6 +31,35 @@ V builtin::run_backward(Args in) {
   std::vector<Tensor> outputs = tensors_of(in[0]), given = tensors_of(in.size() > 1 ? in[1] : V());
   autograd::backward(outputs, given, retains(in, 2, create), create);
   return {};
+}
+
+V builtin::retains_grad(Args in) {
+  need(in, 1, 1, "retains_grad");
+  const Tensor& t = in[0].tensor();
+  return t.requires_grad() && !t.is_leaf() && autograd_meta(t).retains_grad;
+}
+
+V builtin::output_number(Args in) {
+  need(in, 1, 1, "output_nr");
+  return static_cast<int64_t>(autograd::output_number(in[0].tensor()));
+}
+
+V builtin::set_data(Args in) {
+  need(in, 2, 2, "set_data");
+  autograd::set_data(in[0].tensor(), in[1].tensor());
+  return {};
+}
+
+V builtin::to_dense(Args in) {
+  need(in, 1, 3, "to_dense");
+  const Tensor& t = in[0].tensor();
+  return in.size() > 1 && !in[1].is_none() ? to(t, static_cast<DType>(in[1].to_int())) : t;
+}
+
+// Its handle says nothing: nobody records here how long the block takes.
+V builtin::enter_record_of_tensor(Args in) {
+  need(in, 1, 2, "_record_function_enter");
+  return zeros({});
 }
 
 V builtin::gradients(Args in) {

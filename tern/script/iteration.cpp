@@ -81,12 +81,6 @@ Sugar Compiler::element(const Sugar& over, const Val& index, uint32_t at) {
                       Type::integer());
       return s;
     }
-    if (over.text == "reversed") {
-      Val n = length(over.items[0], at);
-      Val last = simple("aten::sub", {operand(n), In(1)}, Type::integer());
-      Val mirrored = simple("aten::sub", {operand(last), operand(index)}, Type::integer());
-      return element(over.items[0], mirrored, at);
-    }
     s.self.kind = Val::tuple;
     if (over.text == "enumerate") {
       Val i = index;
@@ -137,10 +131,6 @@ std::optional<std::vector<Sugar>> Compiler::static_items(const Sugar& over, uint
       }
     }
     if (!any) return std::nullopt;
-    if (over.text == "reversed") {
-      std::reverse(parts[0].begin(), parts[0].end());
-      return std::move(parts[0]);
-    }
     int64_t start = 0;
     if (over.text == "enumerate" && over.items.size() == 2) {
       if (!over.items[1].self.is_constant()) error(at, "enumerate over modules takes a constant start");

@@ -221,6 +221,10 @@ std::optional<Val> Compiler::coerce(const Val& v, const Pattern& p, Bindings& b,
     }
     case Pattern::list: {
       const Pattern& inner = p.items[0];
+      if (strict_ && v.type->is(TypeKind::tuple) && inner.kind == Pattern::exact &&
+          !std::all_of(v.type->elements().begin(), v.type->elements().end(),
+                       [&](const Type* t) { return subtype(t, inner.type); }))
+        return std::nullopt;
       if (v.kind != Val::plain) {
         Val out = v;
         out.kind = Val::list;
@@ -292,6 +296,19 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
            s.args[i].type.items[0].type->is(TypeKind::int_);
   };
   size_t given = args.positional.size();
+  if (args.bound && (s.args.empty() || s.args[0].name.view() != "self")) {
+    size_t self = 0;
+    while (self < positions && s.args[self].name.view() != "self") ++self;
+    if (given <= self)
+      return refuse([&] { return fmt::format("Argument {} not provided.", s.args[0].name.view()); });
+    if (self == positions)
+      return refuse([&] { return std::string("Provided self argument not used in schema."); });
+    Args in_order = args;
+    in_order.bound = false;
+    auto first = in_order.positional.begin();
+    std::rotate(first, first + 1, first + static_cast<ptrdiff_t>(self) + 1);
+    return match(s, in_order, conversions, bindings, why);
+  }
   for (size_t i = 0; i < given; ++i) {
     // Ints may stand one by one for the list that is the last positional argument.
     if (i + 1 == positions && s.op && takes_ints(i) && !s.args[i].fixed_size &&
@@ -332,7 +349,7 @@ std::optional<std::vector<ir::In>> Compiler::match(const Signature& s, const Arg
           (name.view() == "axis" && s.args[i].name.view() == "dim"))
         at = i;
     if (at == s.args.size())
-      return refuse([&, &key = name] { return fmt::format("Unknown keyword argument '{}'.", key.view()); });
+      return refuse([&, &key = name] { return fmt::format("Keyword argument {} unknown.", key.view()); });
     if (slots[at])
       return refuse([&, &key = name] {
         return fmt::format("Argument {} specified twice in schema, submit a bug report!", key.view());
@@ -462,6 +479,8 @@ std::optional<Val> Compiler::try_builtin(const std::string& name, const Args& ar
     if (round == converting)
       if (std::optional<Val> v = number_in_front(name, args, at)) return v;
     for (const Signature& s : all) {
+      // max(x, out=o): an overload that PyTorch's scripts do not see.
+      if (strict_ && s.op && s.op->schema().overload.view() == "unary_out") continue;
       Bindings bindings;
       std::string reason;
       ir::Node& before = *graph_->insert_point().prev();

@@ -81,7 +81,7 @@ ExprPtr ExprParser::starred() {
 ExprPtr ExprParser::expression() {
   Deeper deeper(*this);
   if (is("lambda")) fail_here("Lambda aren't supported");
-  if (is("yield")) fail_here("Yield aren't supported");
+  if (is("yield")) fail_here(ahead(1).is("from") ? "YieldFrom aren't supported" : "Yield aren't supported");
   if (is("await")) fail_here("Await aren't supported");
   if (stands_alone()) return atom();
   uint32_t at = token().at;
@@ -526,7 +526,7 @@ ExprPtr ExprParser::list(uint32_t at) {
 ExprPtr ExprParser::dict(uint32_t at) {
   ExprPtr e = node(ExprKind::dict, at);
   while (!take("}")) {
-    if (is("**")) fail_here("Dict unpacking isn't supported");
+    if (is("**")) fail_here("Dict expansion (e.g. `{**dict}`) is not supported");
     ExprPtr key = expression();
     if (is("for")) fail_at(*source_, at, "SetComp aren't supported");
     if (is(",") || is("}")) fail_at(*source_, at, "Set aren't supported");

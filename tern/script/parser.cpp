@@ -31,6 +31,8 @@ class Parser : public ExprParser {
       } else if (is("class")) {
         f.classes.push_back(class_());
         f.classes.back().decorators = std::move(decorators);
+      } else if (is("async")) {
+        fail_here("Expected a single top-level function");
       } else {
         simple_line(f.statements);
       }
@@ -270,6 +272,11 @@ class Parser : public ExprParser {
       fail_here("try blocks aren't supported");
     } else if (is("async")) {
       fail_here("async statements aren't supported");
+    } else if (token().kind == TokenKind::name && token().text == "match" && !token().is_keyword() &&
+               (ahead(1).kind == TokenKind::name || ahead(1).kind == TokenKind::number ||
+                ahead(1).kind == TokenKind::string) &&
+               !ahead(1).is_keyword()) {
+      fail_here("Match aren't supported");
     } else if (is("nonlocal")) {
       fail_here("nonlocal variables aren't supported");
     } else {

@@ -1,5 +1,6 @@
 // torch's own functions that are more than one operator, written in the language itself and compiled when a
 // script first names them.
+#include "tern/base/format.h"
 #include "tern/script/functional.h"
 
 namespace tern::script {
@@ -143,6 +144,53 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     return torch._no_grad_uniform_(tensor, a, b)
 )script";
 
+// Objects that `with` opens. What an autocast scope does is the host's business (unit.cpp), which knows these
+// classes by name, as PyTorch's executor does.
+constexpr std::string_view amp_autocast = R"script(
+class autocast:
+    def __init__(self, device_type: str, dtype: Optional[int] = None, enabled: bool = True, cache_enabled: Optional[bool] = None):
+        self.fast_dtype = torch.get_autocast_dtype(device_type) if dtype is None else dtype
+        self._enabled = enabled
+        self.device = device_type
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any):
+        return None
+)script";
+
+constexpr std::string_view device_autocast = R"script(
+class autocast:
+    def __init__(self, enabled: bool = True, dtype: int = $DTYPE, cache_enabled: bool = True):
+        self._enabled = enabled
+        self.device = "$DEVICE"
+        self.fast_dtype = dtype
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any):
+        return None
+)script";
+
+constexpr std::string_view profiler = R"script(
+class record_function:
+    def __init__(self, name: str, args: Optional[str] = None):
+        self.name = name
+        self.args = args
+        self.record = torch.jit.annotate(Optional[Tensor], None)
+
+    def __enter__(self):
+        self.record = torch.ops.profiler._record_function_enter(self.name, self.args)
+        return self
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any):
+        record = self.record
+        if record is not None:
+            torch.ops.profiler._record_function_exit(record)
+)script";
+
 Shared<const Source> source_of(std::string name, std::string_view text) {
   auto s = new_shared<Source>();
   s->name = std::move(name);
@@ -154,6 +202,26 @@ Shared<const Source> source_of(std::string name, std::string_view text) {
 
 Shared<const Source> nn_init_source() {
   static const Shared<const Source> source = source_of("torch/nn/init.py", nn_init);
+  return source;
+}
+
+Shared<const Source> amp_autocast_source() {
+  static const Shared<const Source> source = source_of("torch/amp/autocast_mode.py", amp_autocast);
+  return source;
+}
+
+Shared<const Source> device_autocast_source(std::string_view device, DType dtype) {
+  std::string text(device_autocast);
+  auto fill = [&](std::string_view mark, std::string_view with) {
+    text.replace(text.find(mark), mark.size(), with);
+  };
+  fill("$DTYPE", std::to_string(static_cast<int>(dtype)));
+  fill("$DEVICE", device);
+  return source_of(fmt::format("torch/{}/amp/autocast_mode.py", device), text);
+}
+
+Shared<const Source> profiler_source() {
+  static const Shared<const Source> source = source_of("torch/autograd/profiler.py", profiler);
   return source;
 }
 

@@ -452,14 +452,30 @@ void Unit::define_methods(ClassType& type, Shared<const Source> source) {
 }
 
 // "__torch__.torch.nn.modules.linear.Linear" is in the source of "__torch__.torch.nn.modules.linear".
+namespace {
+using Ours = Shared<const Source> (*)();
+Ours ours_of(std::string_view qualifier) {
+  static constexpr std::pair<std::string_view, Ours> all[] = {
+      {"__torch__.torch.nn.functional", functional_source},
+      {"__torch__.torch.functional", torch_functional_source},
+      {"__torch__.torch.nn.init", nn_init_source},
+      {"__torch__.torch.amp.autocast_mode", amp_autocast_source},
+      {"__torch__.torch.cpu.amp.autocast_mode", [] { return device_autocast_source("cpu", kBFloat16); }},
+      {"__torch__.torch.cuda.amp.autocast_mode",
+       [] { return device_autocast_source("cuda", DType::float16); }},
+      {"__torch__.torch.autograd.profiler", profiler_source},
+  };
+  for (const auto& [name, source] : all)
+    if (name == qualifier) return source;
+  return nullptr;
+}
+}  // namespace
+
 bool Unit::load(std::string_view qualified) {
   size_t dot = qualified.rfind('.');
   if (dot == std::string_view::npos) return false;
   Symbol qualifier(qualified.substr(0, dot));
-  auto ours = qualifier.view() == "__torch__.torch.nn.functional" ? functional_source
-              : qualifier.view() == "__torch__.torch.functional"  ? torch_functional_source
-              : qualifier.view() == "__torch__.torch.nn.init"     ? nn_init_source
-                                                                  : nullptr;
+  Ours ours = ours_of(qualifier.view());
   if (!loader && !ours) return false;
   if (!loaded_.emplace(qualifier, true).second) return false;
   Shared<const Source> source = loader ? loader(qualifier.view()) : nullptr;

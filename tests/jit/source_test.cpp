@@ -21,8 +21,9 @@ namespace {
 
 using V = tern::Value;
 
-constexpr const char* sources[] = {"layers",      "loops",      "recurrent", "resnet",   "transformers",
-                                   "many_layers", "parameters", "hooks",     "language", "overloads"};
+constexpr const char* sources[] = {"layers",       "loops",       "recurrent",  "resnet",
+                                   "transformers", "many_layers", "parameters", "hooks",
+                                   "language",     "overloads",   "contexts"};
 
 std::string read(const std::string& name) {
   std::ifstream file(testing::source_dir() + "/tests/jit/sources/" + name + ".py");
@@ -49,7 +50,7 @@ TEST(ModuleFromSource, is_what_pytorch_makes) {
 import sys, os, re, torch, warnings
 warnings.simplefilter("ignore")
 made, folder = sys.argv[1], sys.argv[2]
-for name in ("layers", "loops", "recurrent", "resnet", "transformers", "many_layers", "parameters", "hooks", "language", "overloads"):
+for name in ("layers", "loops", "recurrent", "resnet", "transformers", "many_layers", "parameters", "hooks", "language", "overloads", "contexts"):
     path = f"{folder}/{name}.py"
     text = open(path).read()
     scope = {"__name__": name}

@@ -367,3 +367,59 @@ def test_results_in_containers(tmp_path, backend):
     a, b = run(tmp_path / "both.pt", [x], "--backend", backend)
     numpy.testing.assert_allclose(a, (x + 1).numpy())
     numpy.testing.assert_allclose(b, (x * 2).numpy())
+
+
+def kind(value):
+    name = f"{type(value).__module__.split('.')[0]}.{type(value).__name__}".replace("torch.", "tern.")
+    if "Tensor" in name or "Parameter" in name:
+        return "tensor", value.tolist()
+    if isinstance(value, dict):
+        return name, [(kind(k), kind(v)) for k, v in value.items()]
+    if isinstance(value, (list, tuple, set)):
+        return name, [kind(v) for v in value]
+    return name, repr(value).replace("torch.", "tern.")
+
+
+@pytest.mark.parametrize("new_format", [True, False])
+@pytest.mark.parametrize(
+    "content",
+    [
+        {1, 2, 3},
+        set(),
+        b"ab\x00\xff",
+        bytearray(b"xyz\x80"),
+        bytearray(),
+        torch.bfloat16,
+        torch.strided,
+        torch.Size([2, 3]),
+        collections.OrderedDict([("b", 1), ("a", torch.ones(2))]),
+        collections.Counter("aab"),
+        1 + 2j,
+        -(2**100),
+        {None: 1, 2: "b", 1.5: True, (1, 2): [torch.device("cpu")]},
+        [{"s": {1, 2}}, (b"a", torch.int64, "text")],
+        [torch.float16, torch.ones(2, dtype=torch.float16), torch.zeros(1, dtype=torch.int16), torch.int16],
+        torch.nn.Linear(2, 2).state_dict(),
+        torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]).state_dict(),
+    ],
+    ids=str,
+)
+def test_what_is_in_a_checkpoint_keeps_its_kind(content, new_format, tmp_path):
+    import tern as library
+
+    path = str(tmp_path / "any.pth")
+    torch.save(content, path, _use_new_zipfile_serialization=new_format)
+    assert kind(library.load(path)) == kind(torch.load(path, weights_only=True))
+
+
+def test_a_default_dict_has_a_harmless_factory(tmp_path):
+    import tern as library
+
+    path = str(tmp_path / "any.pth")
+    for factory, kept in ((list, list), (int, int), (str, str), (None, None), (print, None)):
+        torch.save(collections.defaultdict(factory, {"a": 1}), path)
+        got = library.load(path)
+        assert type(got) is collections.defaultdict and got == {"a": 1} and got.default_factory is kept
+    for content in (frozenset([1]), b""):  # which PyTorch refuses
+        torch.save(content, path)
+        assert library.load(path) == content

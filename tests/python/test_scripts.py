@@ -3,7 +3,7 @@
 import os
 import pathlib
 import subprocess
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import pytest
@@ -313,6 +313,20 @@ def test_a_cast_ends_with_an_exception(tmp_path):
     assert (x @ x).dtype == tern.float32
 
 
+def always_a_tensor(x: Tensor):
+    a: Any = x
+    if isinstance(a, Tensor):
+        a = a + 1
+        return a * 2
+    return x
+
+
+def test_what_is_always_of_a_type_is_not_asked(tmp_path):
+    path = str(tmp_path / "f.pt")
+    torch.jit.script(always_a_tensor).save(path)
+    assert tern.load(path).code == torch.jit.load(path).code
+
+
 class Point(NamedTuple):
     x: Tensor
     y: Optional[int] = 3
@@ -368,6 +382,9 @@ def test_gradients_in_a_script_are_written_as_pytorch_writes_them(tmp_path):
     assert model.code == torch.jit.load(path).code
     tern.save(model, again)
     assert torch.equal(torch.jit.load(again)(torch.ones(2)), f(torch.ones(2)))
+    for backend in ("native", "interpreter", "reference"):
+        (got,) = model.run(to_tern(torch.tensor([1.0, 3.0])), backend=backend)
+        assert got.tolist() == [2.0, 6.0] and not got.requires_grad
 
 
 def of_many_types(v: Union[int, Tensor, List[str], None, str, bool, Dict[str, int], Tuple[int, float], List[int]]) -> str:
