@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tern/capture/recorder.h"
 #include "tern/sym/shape_env.h"
 
 namespace tern::capture {
@@ -50,7 +51,7 @@ bool can_move_in(const ir::Value& v, bool items) {
   const ir::Node* n = v.node();
   if (!n || n->num_outputs() != 1 || !n->blocks().empty()) return false;
   bool number = v.type()->is(ir::TypeKind::int_) || v.type()->is(ir::TypeKind::bool_);
-  return number && (n->is("aten::sym_size") || (items && n->is("aten::item")) ||
+  return number && (n->is("aten::sym_size") || (items && takes_number_out(*n)) ||
                     (!n->op() && n->kind().view().starts_with("aten::")));
 }
 
@@ -68,7 +69,7 @@ void move_numbers_in(ir::Node& node, bool items) {
         for (const ir::Operand& o : v->node()->inputs())
           if (o.is_value()) map.emplace(&o.value(), ir::In(o.value()));
         ir::Node& copy = node.graph().copy(*v->node(), map);
-        if (copy.is("aten::item"))
+        if (takes_number_out(copy))
           copy.set_meta("unbacked_symbol", tern::Value(node.graph().shapes->create_unbacked_symint("item")));
         for (ir::Node* n = copy.next(); !n->is_return(); n = n->next()) {
           n->replace_input(*v, copy.output());

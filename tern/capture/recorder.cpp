@@ -503,7 +503,7 @@ std::optional<Scalar> Recorder::item(const Tensor& t, Loc loc) {
   At at(loc);
   ir::In inputs[] = {operand(t)};
   const ir::Type* type = real ? ir::Type::floating() : boolean ? ir::Type::boolean() : ir::Type::integer();
-  ir::Node& node = graph.call("aten::item", inputs, type, "item");
+  ir::Node& node = graph.call(item_kind, inputs, type, item_kind.substr(std::string_view("aten::").size()));
   if (source)
     node.set_origin(source->origin());
   else

@@ -45,11 +45,12 @@ class Recorder : public Mode, public TraceListener {
   std::optional<SymInt> unknown_size(Loc loc) override;
 
   ir::Graph& graph;
-  Shared<ShapeEnv> shapes;          // symbols made here: sizes while tracing, item() under export
-  Unknown unknown;                  // by default an inline constant
-  bool sizes_as_nodes = false;      // a trace: size() is recorded; an export has symbols already
-  bool force_outplace = false;      // in-place calls are recorded as their functional form
-  static const ir::Origin* here();  // the user's line and module
+  Shared<ShapeEnv> shapes;                    // symbols made here: sizes while tracing, item() under export
+  Unknown unknown;                            // by default an inline constant
+  std::string_view item_kind = "aten::item";  // how the number in a tensor is taken out
+  bool sizes_as_nodes = false;                // a trace: size() is recorded; an export has symbols already
+  bool force_outplace = false;                // in-place calls are recorded as their functional form
+  static const ir::Origin* here();            // the user's line and module
   // Under which modes a node was recorded, where they are not those the capture began with: such nodes become
   // regions of the program (wrap_with_set_grad_enabled, wrap_with_autocast).
   struct Region {
@@ -80,5 +81,10 @@ class Recorder : public Mode, public TraceListener {
   // Where a size of the graph's inputs can be read: symbol -> (value, dim).
   FlatMap<int64_t, std::pair<ir::Value*, int64_t>> sources_;
 };
+
+// item(), under its name of core ATen too.
+inline bool takes_number_out(const ir::Node& n) {
+  return n.is("aten::item") || n.is("aten::_local_scalar_dense");
+}
 
 }  // namespace tern::capture

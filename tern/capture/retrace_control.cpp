@@ -191,7 +191,7 @@ std::optional<std::string> Retracer::always_raises(const ir::Block& block) {
 // anyway.
 void Retracer::assume(const ir::In& condition, bool expected, const std::string& otherwise) {
   const ir::Node* item = condition.is_value() ? condition.value()->node() : nullptr;
-  if (!item || !item->is("aten::item") || !item->input(0).is_value()) return;
+  if (!item || !takes_number_out(*item) || !item->input(0).is_value()) return;
   ir::In holds(item->input(0).value());
   if (!expected) {
     ir::In inputs[] = {holds};

@@ -27,7 +27,9 @@ inline bool is_effect(const Op& op) { return op.is(op_impure) && !op.schema().mu
 class Core : public Recorder {
  public:
   Core(ir::Graph& graph, const Function<bool(const Op&)>& expand)
-      : Recorder(graph, rung_core), expand_(expand) {}
+      : Recorder(graph, rung_core), expand_(expand) {
+    if (expand_ && expand_(get_op(item_kind))) item_kind = "aten::_local_scalar_dense";
+  }
   void call(const Op& op, const Arg* args, tern::Value* results) override {
     if (op.body && expand_ && !keeps(op)) return op.body(op, args, results);
     Recorder::call(op, args, results);

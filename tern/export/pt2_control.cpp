@@ -5,6 +5,7 @@
 
 #include "tern/base/format.h"
 #include "tern/capture/closures.h"
+#include "tern/capture/recorder.h"
 #include "tern/ir/pass.h"
 #include "tern/ops.h"
 #include "tern/sym/shape_env.h"
@@ -47,7 +48,7 @@ class Converter {
       for (ir::Block* b : n.blocks()) tidy(*b);
       if (!n.is("aten::scalar_tensor") || !n.input(0).is_value()) continue;
       const ir::Node* item = n.input(0).value().node();
-      if (item && item->is("aten::item") && item->input(0).value().type() == n.output().type())
+      if (item && capture::takes_number_out(*item) && item->input(0).value().type() == n.output().type())
         n.output().replace_all_uses_with(item->input(0).value());
     }
   }
@@ -76,7 +77,7 @@ class Converter {
     const ir::Type* type = number_type(dtype);
     if (is_tensor(in)) return as_scalar_of(in, dtype);
     const ir::Node* n = in.is_value() ? in.value()->node() : nullptr;
-    if (n && n->is("aten::item") && n->input(0).is_value()) {
+    if (n && capture::takes_number_out(*n) && n->input(0).is_value()) {
       ir::Value& t = n->input(0).value();
       if (t.type()->dtype() == dtype && t.type()->has_sizes())
         return t.type()->sizes().empty()

@@ -46,6 +46,7 @@ cases = dict(
     circular_cut=(lambda x: F.pad(x, [2, -1, -2, 1], "circular"), x4[0]), circular_idle=(lambda x: F.pad(x, [0, 0], "circular"), x),
     replicate1=(lambda x: F.pad(x, [1, 2], "replicate"), x), addmv=(lambda x: torch.addmv(x[:, 0], x, x[0]), x),
     var_mean=(lambda x: torch.var_mean(x, 0), x), transposed=(lambda x: x.t().transpose(0, 1), x),
+    item_float=(lambda x: x * x[0, 0].item(), x), item_int=(lambda x, i: x * i[0].item(), x, i),
     index_add=(lambda x, i: x.index_add(0, i, x[:2]), x, i),
     index_add_alpha=(lambda x, i: x.index_add(1, i, x[:, :2], alpha=2), x, i),
     index_copy=(lambda x, i: x.index_copy(1, i, x[:, :2]), x, i),
