@@ -20,7 +20,8 @@ struct RetraceOptions {
   std::vector<tern::Value> inputs = {};
   Shared<ShapeEnv> shapes = {};  // by default the graph's
   bool keep_names = true;
-  bool unroll = false;  // rounds of loops that are sure to come, one by one
+  std::string_view item_kind = "aten::item";  // how the number in a tensor is taken out
+  bool unroll = false;                        // rounds of loops that are sure to come, one by one
 };
 
 struct Retraced {

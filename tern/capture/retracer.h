@@ -27,9 +27,7 @@ inline bool is_effect(const Op& op) { return op.is(op_impure) && !op.schema().mu
 class Core : public Recorder {
  public:
   Core(ir::Graph& graph, const Function<bool(const Op&)>& expand)
-      : Recorder(graph, rung_core), expand_(expand) {
-    if (expand_ && expand_(get_op(item_kind))) item_kind = "aten::_local_scalar_dense";
-  }
+      : Recorder(graph, rung_core), expand_(expand) {}
   void call(const Op& op, const Arg* args, tern::Value* results) override {
     if (op.body && expand_ && !keeps(op)) return op.body(op, args, results);
     Recorder::call(op, args, results);
@@ -48,6 +46,7 @@ class Retracer {
     if (!graph_->shapes) graph_->shapes = new_shared<ShapeEnv>();
     graph_->name = from.name;
     core_.shapes = graph_->shapes;
+    core_.item_kind = options.item_kind;
     functional_.on_copies = [this](const Op& op, const tern::Value& names,
                                    const std::vector<tern::Value>& inputs) {
       return record_on_copies("higher_order::auto_functionalized_v2", tern::Value(op.qualified()), names,

@@ -380,6 +380,7 @@ ExportedProgram lower(const ExportedProgram& program, const Function<bool(const 
   capture::RetraceOptions options;
   options.unroll = unroll;
   options.expand = expand;
+  if (dialect == Dialect::core) options.item_kind = "aten::_local_scalar_dense";
   for (size_t i = 0; i < from.signature.inputs.size(); ++i) {
     const InputSpec& spec = from.signature.inputs[i];
     const ir::Type& type = *from.graph->inputs()[i]->type();
