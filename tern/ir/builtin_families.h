@@ -45,6 +45,10 @@ V output_number(Args in);
 V set_data(Args in);
 V enter_record_of_tensor(Args in);
 V to_dense(Args in);
+V old_interpolate(Args in);
+V old_upsample(Args in);
+V old_upsample_bilinear(Args in);
+V old_upsample_nearest(Args in);
 std::string tensor_text(const Tensor& t);  // as PyTorch prints it
 V device_of_tensor(Args in);
 V device_type(Args in);

@@ -431,6 +431,30 @@ constexpr std::string_view schemas[] = {
     "aten::_no_grad_normal_(Tensor(a!) tensor, float mean, float std, Generator? generator=None) -> "
     "Tensor(a!)",
     "aten::_no_grad_uniform_(Tensor(a!) tensor, float a, float b, Generator? generator=None) -> Tensor(a!)",
+    "aten::__interpolate.scale_list(Tensor input, int? size=None, float[]? scale_factor=None, str "
+    "mode=\"nearest\", bool? align_corners=None, bool? "
+    "recompute_scale_factor=None, bool antialias=False) -> Tensor",
+    "aten::__interpolate.size_list_scale_list(Tensor input, int[]? size=None, float[]? scale_factor=None, "
+    "str mode=\"nearest\", bool? align_corners=None, bool? "
+    "recompute_scale_factor=None, bool antialias=False) -> Tensor",
+    "aten::__interpolate(Tensor input, int? size=None, float? scale_factor=None, str mode=\"nearest\", bool? "
+    "align_corners=None, bool? "
+    "recompute_scale_factor=None, bool antialias=False) -> Tensor",
+    "aten::__interpolate.size_list(Tensor input, int[]? size=None, float? scale_factor=None, str "
+    "mode=\"nearest\", bool? align_corners=None, bool? "
+    "recompute_scale_factor=None, bool antialias=False) -> Tensor",
+    "aten::__upsample(Tensor input, int? size=None, int? scale_factor=None, str mode=\"nearest\", bool? "
+    "align_corners=None) -> Tensor",
+    "aten::__upsample.size_list(Tensor input, int[]? size=None, int? scale_factor=None, str "
+    "mode=\"nearest\", bool? "
+    "align_corners=None) -> Tensor",
+    "aten::__upsample_bilinear(Tensor input, int? size=None, int? scale_factor=None) -> Tensor",
+    "aten::__upsample_bilinear.size_list(Tensor input, int[]? size=None, int? scale_factor=None) -> Tensor",
+    "aten::__upsample_bilinear.scale_list(Tensor input, int? size=None, int[]? scale_factor=None) -> Tensor",
+    "aten::__upsample_bilinear.size_list_scale_list(Tensor input, int[]? size=None, int[]? "
+    "scale_factor=None) -> Tensor",
+    "aten::__upsample_nearest(Tensor input, int? size=None, int? scale_factor=None) -> Tensor",
+    "aten::__upsample_nearest.size_list(Tensor input, int[]? size=None, int? scale_factor=None) -> Tensor",
     "aten::_sparse_mm(Tensor sparse, Tensor dense) -> Tensor",
 };
 

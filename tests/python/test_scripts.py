@@ -313,6 +313,31 @@ def test_a_cast_ends_with_an_exception(tmp_path):
     assert (x @ x).dtype == tern.float32
 
 
+def test_interpolate_as_old_files_call_it(tmp_path):
+    old, path, again = torch.jit.ScriptModule(), str(tmp_path / "old.pt"), str(tmp_path / "again.pt")
+    calls = [
+        "__interpolate(x, None, 2.0)",
+        "__interpolate(x, None, [2.0, 1.0], 'nearest', None, None, False)",
+        "__interpolate(x, [3, 5], None, 'bilinear', False)",
+        "__interpolate(x, 3, None, 'bicubic', True, None, False)",
+        "__interpolate(x, None, 1.5, 'bilinear', False, True)",
+        "__upsample(x, 4)",
+        "__upsample(x, [4, 6], None, 'bilinear', True)",
+        "__upsample_bilinear(x, [4, 4])",
+        "__upsample_bilinear(x, None, 2)",
+        "__upsample_nearest(x, None, 2)",
+    ]
+    old.define("def forward(self, x):\n    return [" + ", ".join("torch.ops.aten." + c for c in calls) + "]\n")
+    old.save(path)
+    model, x = tern.load(path), torch.rand(1, 2, 3, 3)
+    assert model.code == old.code
+    for got in (model(to_tern(x)), model.run(to_tern(x))):
+        for ours, theirs in zip(got, old(x), strict=True):
+            torch.testing.assert_close(torch.tensor(ours.tolist()), theirs)
+    tern.save(model, again)
+    assert torch.jit.load(again).code == old.code
+
+
 def always_a_tensor(x: Tensor):
     a: Any = x
     if isinstance(a, Tensor):
