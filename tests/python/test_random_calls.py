@@ -11,7 +11,7 @@ FUZZER = pathlib.Path(__file__).parents[2] / "fuzz" / "operators.py"
 def run(*options):
     """Sizes of billions are asked for: a limit refuses them, whatever the machine has. A sanitizer has one of its own."""
     environment = dict(os.environ)
-    if "ASAN_OPTIONS" in environment:
+    if "asan" in environment.get("LD_PRELOAD", ""):
         environment["ASAN_OPTIONS"] += ":max_allocation_size_mb=6144"
         options += ("--memory", "0")
     return subprocess.run([sys.executable, "-W", "ignore", FUZZER, *options], capture_output=True, text=True, env=environment)
