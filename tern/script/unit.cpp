@@ -1,6 +1,7 @@
 #include "tern/script/unit.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "tern/base/format.h"
 #include "tern/dispatch/autocast.h"
